@@ -1,0 +1,35 @@
+# Every target sets up what it needs: a .venv with the pinned dependencies, once.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help parity test check bench clean
+help:            ## Show this list
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+parity: $(READY) ## Train EqProp and backprop side by side and print the table
+	$(BIN)/python -m experiments.parity $(ARGS)
+
+test: $(READY)   ## Run the tests
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY)  ## ruff, mypy --strict and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## Measure the speed of the engine as ratios
+	$(BIN)/python -m experiments.benchmark $(ARGS)
+
+clean:           ## Remove the environment, caches and results
+	rm -rf $(VENV) results build ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Settle needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""Other executions of the contract; each module imports its own library."""

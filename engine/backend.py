@@ -1,0 +1,238 @@
+"""The contract of every execution: `relax` to equilibrium, `accumulate` the local rule, `apply`.
+
+Compiled, scalar reference, torch or simulated hardware: all are a `Backend`. It holds the
+parameters as its substrate would; states, gradients and updates cross the border as numpy arrays.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.arrays import BoolArray, FloatArray, IntArray, checked_matrix
+from engine.errors import DivergenceError, EngineError
+from engine.network import Network
+from engine.params import Params
+
+Solver = Literal["fixed_point", "alternating", "anderson"]
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """How to look for an equilibrium, and when to stop.
+
+    A sample has converged when `max_u |T(s)_u - s_u| <= tolerance`; it is then left as it is.
+    `fixed_point` steps `s + damping (T(s) - s)`. `alternating` updates one half of the layers from
+    the other and back, which counts as one step. `anderson` mixes the last `memory` steps of
+    every sample, and takes a plain step where the mixture did not bring the residual down.
+    """
+
+    max_steps: int = 30
+    tolerance: float = 1e-4
+    solver: Solver = "fixed_point"
+    damping: float = 1.0
+    memory: int = 5
+
+    def __post_init__(self) -> None:
+        if self.max_steps < 1:
+            raise EngineError(f"max_steps is {self.max_steps}, expected at least 1.")
+        if not self.tolerance >= 0.0:
+            raise EngineError(f"tolerance is {self.tolerance}, expected zero or more.")
+        if self.solver not in get_args(Solver):
+            known = ", ".join(get_args(Solver))
+            raise EngineError(f"unknown solver '{self.solver}'; known: {known}.")
+        if not 0.0 < self.damping <= 1.0:
+            raise EngineError(f"damping is {self.damping}, expected more than 0 and at most 1.")
+        if self.damping != 1.0 and self.solver != "fixed_point":
+            raise EngineError(f"damping belongs to solver 'fixed_point', not to '{self.solver}'.")
+        if self.memory < 1:
+            raise EngineError(f"memory is {self.memory}, expected at least 1.")
+
+    def nudged(self, beta: float) -> "Relaxation":
+        """Return the same with a tolerance in proportion to `|beta|`.
+
+        A nudge moves the state by O(beta): an absolute tolerance would stop before it has.
+        """
+        return replace(self, tolerance=self.tolerance * min(1.0, abs(beta)))
+
+
+@dataclass(frozen=True)
+class Clamped:
+    """A batch held at the inputs and targets, with the drive that no step changes."""
+
+    x: FloatArray
+    y: FloatArray | None
+    drive: Any
+    """dPhi/ds of the clamped couplings, in the array type of the backend."""
+    version: int
+    """Count of the parameter changes the backend had seen when it was made."""
+
+
+@dataclass(frozen=True)
+class Equilibrium:
+    """Where a relaxation ended, sample by sample.
+
+    `residual` is `max_u |T(s)_u - s_u|`, of the returned state where it converged, else of the
+    state before the last step. `steps` counts evaluations of `T`.
+    """
+
+    state: FloatArray
+    steps: IntArray
+    residual: FloatArray
+    converged: BoolArray
+    beta: float
+
+    def summary(self) -> str:
+        """Say in one line how the batch settled."""
+        median, most = np.median(self.steps), self.steps.max()
+        late = np.percentile(self.steps, 95)
+        return (
+            f"{self.converged.sum()} of {self.converged.size} samples settled; steps "
+            f"{median:.0f} (median), {late:.0f} (95 %), {most} (max); "
+            f"largest residual {self.residual.max():.1e}"
+        )
+
+
+class Backend(ABC):
+    """An execution of `network`. Subclasses implement the underscored primitives."""
+
+    solvers: ClassVar[frozenset[str]] = frozenset(get_args(Solver))
+    """The solvers it can run."""
+
+    def __init__(self, network: Network, params: Params) -> None:
+        self.network = network
+        self.version = 0
+        self.load(params)
+
+    @property
+    @abstractmethod
+    def dtype(self) -> npt.DTypeLike:
+        """Precision of the states and gradients that cross the border."""
+
+    @property
+    @abstractmethod
+    def params(self) -> Params:
+        """The parameters as the substrate holds them now; read only."""
+
+    def load(self, params: Params) -> None:
+        """Replace all parameters."""
+        if params.network != self.network:
+            raise EngineError("the parameters belong to another network.")
+        params.check()
+        self._load(params)
+        self.version += 1
+
+    def clamp(self, x: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Clamped:
+        """Hold a batch `x (samples, inputs)` and its targets `y (samples, outputs)`.
+
+        The drive of the input is computed here, once for all phases of the batch.
+        """
+        inputs = checked_matrix("x", x, self.network.inputs, self.dtype)
+        targets = None
+        if y is not None:
+            targets = checked_matrix("y", y, self.network.outputs, self.dtype)
+            if len(targets) != len(inputs):
+                raise EngineError(f"y has {len(targets)} samples, x has {len(inputs)}.")
+        return Clamped(inputs, targets, self._drive(inputs), self.version)
+
+    def relax(
+        self,
+        clamped: Clamped,
+        beta: float = 0.0,
+        relaxation: Relaxation | None = None,
+        start: npt.ArrayLike | None = None,
+    ) -> Equilibrium:
+        """Relax to an equilibrium of `E + beta C`, from `start` or from `sigma(input drive)`.
+
+        `start (samples, units)` is not changed. Raises `DivergenceError` on the first NaN.
+        """
+        self._check_fresh(clamped)
+        relaxation = relaxation or Relaxation()
+        if relaxation.solver not in self.solvers:
+            raise EngineError(f"{type(self).__name__} has no solver '{relaxation.solver}'.")
+        if relaxation.solver == "alternating":
+            _ = self.network.halves  # refuses a network that has none
+        if not np.isfinite(beta):
+            raise EngineError(f"beta is {beta}, expected a finite number.")
+        if beta != 0.0 and clamped.y is None:
+            raise EngineError(f"a nudge of beta {beta} needs targets y, but none were clamped.")
+        if start is not None:
+            start = checked_matrix("start", start, self.network.units, self.dtype)
+            if len(start) != len(clamped.x):
+                raise EngineError(f"start has {len(start)} samples, x has {len(clamped.x)}.")
+        equilibrium = self._relax(clamped, float(beta), relaxation, start)
+        if not np.isfinite(equilibrium.residual).all():
+            sample = int(np.flatnonzero(~np.isfinite(equilibrium.residual))[0])
+            raise DivergenceError(
+                f"the state of sample {sample} stopped being finite at step "
+                f"{equilibrium.steps[sample]} (beta {beta}): lower the learning rate or the cap."
+            )
+        return equilibrium
+
+    def accumulate(
+        self,
+        clamped: Clamped,
+        equilibrium: Equilibrium,
+        gradient: FloatArray,
+        *,
+        energy: float = 0.0,
+        cost: float = 0.0,
+    ) -> None:
+        """Add `energy dE/dtheta + cost dC/dtheta`, summed over samples, to `gradient` in place."""
+        self._check_fresh(clamped)
+        if gradient.shape != (self.network.size,):
+            raise EngineError(
+                f"gradient has shape {gradient.shape}, the network needs ({self.network.size},)."
+            )
+        if cost != 0.0 and clamped.y is None:
+            raise EngineError("the gradient of the cost needs targets y, but none were clamped.")
+        self._accumulate(clamped, equilibrium, gradient, energy, cost)
+
+    def apply(self, update: FloatArray) -> None:
+        """Add `update (network.size,)` to the parameters, as the substrate can."""
+        if update.shape != (self.network.size,):
+            raise EngineError(
+                f"update has shape {update.shape}, the network needs ({self.network.size},)."
+            )
+        if not np.isfinite(update).all():
+            raise DivergenceError("the update is not finite; nothing was applied.")
+        self._apply(update)
+        self.version += 1
+
+    def predict(self, equilibrium: Equilibrium) -> FloatArray:
+        """Read the outputs `(samples, outputs)` from a state."""
+        readout = self.network.readout
+        outputs: FloatArray = readout.predict(
+            self.params, self.network.of(readout.layer, equilibrium.state)
+        )
+        return outputs
+
+    def _check_fresh(self, clamped: Clamped) -> None:
+        if clamped.version != self.version:
+            raise EngineError("the parameters changed after the batch was clamped: clamp it again.")
+
+    @abstractmethod
+    def _load(self, params: Params) -> None: ...
+
+    @abstractmethod
+    def _drive(self, x: FloatArray) -> Any: ...
+
+    @abstractmethod
+    def _relax(
+        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
+    ) -> Equilibrium: ...
+
+    @abstractmethod
+    def _accumulate(
+        self,
+        clamped: Clamped,
+        equilibrium: Equilibrium,
+        gradient: FloatArray,
+        energy: float,
+        cost: float,
+    ) -> None: ...
+
+    @abstractmethod
+    def _apply(self, update: FloatArray) -> None: ...

@@ -1,0 +1,204 @@
+"""Couplings: the terms of the potential `Phi`, each in three closed forms.
+
+`potential` is a scalar for every sample, `drive` is dPhi/ds for each layer the coupling touches,
+and `correlate` is dPhi/dw summed over the samples, which is all that its synapses can measure.
+The forms hold for numpy arrays and torch tensors, so golden checks the last two against autograd
+of the first. `docs/maths.md` derives them; `docs/architecture.md` says how to add one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from engine.arrays import Array, FloatArray
+
+INPUT = "input"
+"""Name under which the clamped input is known among the layer sizes."""
+
+
+class Coupling(Protocol):
+    """A term of `Phi` with one block of parameters, `w`.
+
+    States come in the order of `layers`, each `(samples, size)`; `x` is `(samples, inputs)`.
+    """
+
+    clamped: ClassVar[bool]
+    """Whether the drive ignores the state, so that it is computed once for a batch."""
+
+    @property
+    def name(self) -> str:
+        """Name of the parameter block."""
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the layers it touches."""
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Shape of `w`, given the size of every layer and of the input."""
+
+    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw a starting value of `w`."""
+
+    def potential(self, w: Array, x: Array, *states: Array) -> Array:
+        """Phi of this coupling for every sample, `(samples,)`."""
+
+    def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
+        """dPhi/ds for each of `layers`; a clamped coupling needs no states."""
+
+    def correlate(self, w: Array, x: Array, *states: Array) -> Array:
+        """dPhi/dw summed over samples, in the shape of `w`."""
+
+
+@dataclass(frozen=True)
+class InputDrive:
+    """`Phi = s' W' x`: the clamped input drives a layer through `W (inputs, size)`."""
+
+    name: str
+    layer: str
+    clamped: ClassVar[bool] = True
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The driven layer."""
+        return (self.layer,)
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """`(inputs, size)`."""
+        return (sizes[INPUT], sizes[self.layer])
+
+    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """`N(0, 1 / inputs)`: a standardised input gives a drive of variance one."""
+        return rng.normal(0.0, shape[0] ** -0.5, shape)
+
+    def potential(self, w: Array, x: Array, *states: Array) -> Array:
+        """`sum_ij x_i W_ij s_j`."""
+        (s,) = states
+        return ((x @ w) * s).sum(-1)
+
+    def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
+        """`x W`."""
+        return (x @ w,)
+
+    def correlate(self, w: Array, x: Array, *states: Array) -> Array:
+        """`x' s`."""
+        (s,) = states
+        return x.T @ s
+
+
+@dataclass(frozen=True)
+class Bias:
+    """`Phi = b' s`."""
+
+    name: str
+    layer: str
+    clamped: ClassVar[bool] = True
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The biased layer."""
+        return (self.layer,)
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """`(size,)`."""
+        return (sizes[self.layer],)
+
+    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Zero."""
+        return np.zeros(shape)
+
+    def potential(self, w: Array, x: Array, *states: Array) -> Array:
+        """`sum_j b_j s_j`."""
+        (s,) = states
+        return (w * s).sum(-1)
+
+    def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
+        """`b` for every sample."""
+        return (w + 0 * x[:, :1],)
+
+    def correlate(self, w: Array, x: Array, *states: Array) -> Array:
+        """`sum over samples of s`."""
+        (s,) = states
+        return s.sum(0)
+
+
+@dataclass(frozen=True)
+class Dense:
+    """`Phi = a' W b`: one matrix `W (size of a, size of b)` carries signals both ways."""
+
+    name: str
+    source: str
+    target: str
+    gain: float = 0.5
+    """Spectral norm of the starting matrix, about."""
+    clamped: ClassVar[bool] = False
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Its two ends."""
+        return (self.source, self.target)
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """`(size of source, size of target)`."""
+        return (sizes[self.source], sizes[self.target])
+
+    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Gaussian; a matrix of standard normals has norm about `sqrt(rows) + sqrt(columns)`."""
+        scale = self.gain / (np.sqrt(shape[0]) + np.sqrt(shape[1]))
+        return rng.normal(0.0, scale, shape)
+
+    def potential(self, w: Array, x: Array, *states: Array) -> Array:
+        """`sum_ij a_i W_ij b_j`."""
+        a, b = states
+        return ((a @ w) * b).sum(-1)
+
+    def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
+        """`b W'` to the source, `a W` to the target."""
+        a, b = states
+        return b @ w.T, a @ w
+
+    def correlate(self, w: Array, x: Array, *states: Array) -> Array:
+        """`a' b`."""
+        a, b = states
+        return a.T @ b
+
+
+@dataclass(frozen=True)
+class Lateral:
+    """`Phi = s' W s / 2` within one layer; `W (size, size)` is symmetric."""
+
+    name: str
+    layer: str
+    gain: float = 0.5
+    """Spectral radius of the starting matrix, about."""
+    clamped: ClassVar[bool] = False
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The layer coupled to itself."""
+        return (self.layer,)
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """`(size, size)`."""
+        return (sizes[self.layer], sizes[self.layer])
+
+    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Symmetric Gaussian; the semicircle of unit entries has radius `2 sqrt(size)`."""
+        w = rng.normal(0.0, self.gain / np.sqrt(8 * shape[0]), shape)
+        return w + w.T
+
+    def potential(self, w: Array, x: Array, *states: Array) -> Array:
+        """`sum_ij s_i W_ij s_j / 2`."""
+        (s,) = states
+        return ((s @ w) * s).sum(-1) / 2
+
+    def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
+        """`s W`, by symmetry."""
+        (s,) = states
+        return (s @ w,)
+
+    def correlate(self, w: Array, x: Array, *states: Array) -> Array:
+        """`s' s / 2`: symmetric, so every local optimizer keeps `W` symmetric."""
+        (s,) = states
+        return s.T @ s / 2

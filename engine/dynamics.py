@@ -1,0 +1,100 @@
+"""The energy of a whole network and the map it relaxes by, as formulas for numpy and torch.
+
+    E(s) = sum_u G(s_u) - Phi(s, x; theta)          F = E + beta C(s, y)
+    T(s) = sigma(dPhi/ds - beta dC/ds)              s is an equilibrium when T(s) = s
+
+The compiled engine computes `T` by kernels of its own and is held to these formulas by the tests.
+"""
+
+from collections.abc import Mapping
+
+from engine.arrays import Array, namespace
+from engine.coupling import Coupling
+from engine.network import Network
+
+Blocks = Mapping[str, Array]
+"""Parameter blocks by name: a `Params`, or the same as torch tensors."""
+
+
+def potential(network: Network, blocks: Blocks, x: Array, state: Array) -> Array:
+    """`Phi` for every sample, `(samples,)`."""
+    return sum(c.potential(blocks[c.name], x, *_ends(network, c, state)) for c in network.couplings)
+
+
+def energy(network: Network, blocks: Blocks, x: Array, state: Array) -> Array:
+    """`E` for every sample, `(samples,)`."""
+    convex = sum(
+        layer.rule.convex(network.of(layer.name, state)).sum(-1) for layer in network.layers
+    )
+    return convex - potential(network, blocks, x, state)
+
+
+def cost(network: Network, blocks: Blocks, state: Array, y: Array) -> Array:
+    """`C` for every sample, `(samples,)`."""
+    return network.readout.cost(blocks, network.of(network.readout.layer, state), y)
+
+
+def clamped_drive(network: Network, blocks: Blocks, x: Array) -> Array:
+    """The part of dPhi/ds that the state does not change, `(samples, units)`."""
+    parts = _zero_parts(network, x)
+    for coupling in network.couplings:
+        if coupling.clamped:
+            _add(parts, coupling, coupling.drive(blocks[coupling.name], x))
+    return namespace(x).concatenate(list(parts.values()), -1)
+
+
+def recurrent_drive(network: Network, blocks: Blocks, x: Array, state: Array) -> Array:
+    """The part of dPhi/ds that depends on the state, `(samples, units)`."""
+    parts = _zero_parts(network, state)
+    for coupling in network.recurrent:
+        ends = _ends(network, coupling, state)
+        _add(parts, coupling, coupling.drive(blocks[coupling.name], x, *ends))
+    return namespace(state).concatenate(list(parts.values()), -1)
+
+
+def nudge(network: Network, blocks: Blocks, state: Array, y: Array) -> Array:
+    """dC/ds, `(samples, units)`: zero but for the layer that is read out."""
+    readout = network.readout
+    parts = _zero_parts(network, state)
+    parts[readout.layer] = readout.nudge(blocks, network.of(readout.layer, state), y)
+    return namespace(state).concatenate(list(parts.values()), -1)
+
+
+def activate(network: Network, drive: Array) -> Array:
+    """`sigma` of every layer, `(samples, units)`."""
+    parts = [layer.rule.sigma(network.of(layer.name, drive)) for layer in network.layers]
+    return namespace(drive).concatenate(parts, -1)
+
+
+def step(
+    network: Network,
+    blocks: Blocks,
+    x: Array,
+    y: Array | None,
+    state: Array,
+    beta: float,
+    clamped: Array,
+) -> Array:
+    """`T(s)`; `clamped` is `clamped_drive`, computed once for the batch."""
+    drive = clamped + recurrent_drive(network, blocks, x, state)
+    if beta != 0.0:
+        drive = drive - beta * nudge(network, blocks, state, y)
+    return activate(network, drive)
+
+
+def _ends(network: Network, coupling: Coupling, state: Array) -> list[Array]:
+    return [network.of(name, state) for name in coupling.layers]
+
+
+def _zero_parts(network: Network, like: Array) -> dict[str, Array]:
+    """Zeros for every layer, in the library, precision and device of `like`."""
+    xp = namespace(like)
+    zero = xp.zeros_like(like[:, :1])
+    return {
+        layer.name: xp.broadcast_to(zero, (like.shape[0], layer.size)) for layer in network.layers
+    }
+
+
+def _add(parts: dict[str, Array], coupling: Coupling, drives: tuple[Array, ...]) -> None:
+    for name, drive in zip(coupling.layers, drives, strict=True):
+        parts[name] = parts[name] + drive

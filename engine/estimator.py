@@ -1,0 +1,119 @@
+"""Gradient estimators: an estimator is data, a tuple of `(beta, coefficient)` pairs.
+
+    g = sum_k c_k dE/dtheta(s^{beta_k})     with  sum c_k = 0  and  sum c_k beta_k = 1
+
+Each phase adds its signed contribution and is then forgotten. `docs/maths.md` has the derivation.
+"""
+
+import warnings
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from engine.arrays import FloatArray
+from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.errors import EngineError
+
+Estimator: TypeAlias = tuple[tuple[float, float], ...]
+EstimatorName = Literal["one_sided", "centered", "four_point"]
+
+SAFE_NUDGE = 0.1
+"""Largest `beta * curvature of C` at which the bias was seen to stay small."""
+LARGEST_BETA = 0.1
+"""Where `beta="auto"` starts while the read-out is still weak."""
+
+
+def one_sided(beta: float) -> Estimator:
+    """Free phase against one nudge; bias O(beta)."""
+    _check_beta(beta)
+    return ((0.0, -1 / beta), (beta, 1 / beta))
+
+
+def centered(beta: float) -> Estimator:
+    """Two opposite nudges; bias O(beta^2)."""
+    return symmetric(beta, 2)
+
+
+def four_point(beta: float) -> Estimator:
+    """Four nudges at `+-beta / 2` and `+-beta`; bias O(beta^4)."""
+    return symmetric(beta, 4)
+
+
+def symmetric(beta: float, points: int) -> Estimator:
+    """`points` nudges, evenly spaced and symmetric up to `+-beta`; bias O(beta^points).
+
+    The coefficients are those of the finite difference: they cancel the even powers of beta by
+    symmetry, and the odd ones above the first by a Vandermonde system.
+    """
+    _check_beta(beta)
+    if points < 2 or points % 2:
+        raise EngineError(f"a symmetric estimator has an even number of points, not {points}.")
+    nodes = np.arange(1, points // 2 + 1) / (points // 2)
+    odd_powers = nodes ** np.arange(1, points, 2)[:, None]
+    first_only = np.zeros(len(nodes))
+    first_only[0] = 0.5 / beta
+    half = np.linalg.solve(odd_powers, first_only)
+    negative = [(-beta * node, -c) for node, c in zip(nodes[::-1], half[::-1], strict=True)]
+    positive = [(beta * node, c) for node, c in zip(nodes, half, strict=True)]
+    return tuple((float(b), float(c)) for b, c in negative + positive)
+
+
+def named_estimator(name: str, beta: float) -> Estimator:
+    """Return the estimator called `name` for this beta."""
+    known = {"one_sided": one_sided, "centered": centered, "four_point": four_point}
+    if name not in known:
+        options = ", ".join(get_args(EstimatorName))
+        raise EngineError(f"unknown estimator '{name}'; known: {options}.")
+    return known[name](beta)
+
+
+def estimate(
+    backend: Backend,
+    clamped: Clamped,
+    estimator: Estimator,
+    gradient: FloatArray,
+    free: Relaxation | None = None,
+    nudged: Relaxation | None = None,
+) -> Equilibrium:
+    """Write the estimated gradient of the mean cost into `gradient`; return the free equilibrium.
+
+    The read-out learns at the free equilibrium, where its gradient needs no estimate. Every nudged
+    phase starts there too, and its tolerance is scaled with its beta.
+    """
+    free = free or Relaxation()
+    nudged = nudged or free
+    share = 1.0 / len(clamped.x)
+    settled = backend.relax(clamped, relaxation=free)
+    gradient[:] = 0.0
+    backend.accumulate(clamped, settled, gradient, cost=share)
+    for beta, coefficient in estimator:
+        phase = settled
+        if beta != 0.0:
+            phase = backend.relax(clamped, beta, nudged.nudged(beta), settled.state)
+        backend.accumulate(clamped, phase, gradient, energy=coefficient * share)
+    return settled
+
+
+def safe_beta(backend: Backend) -> float:
+    """Return the largest beta that keeps `beta * curvature` within the safe range."""
+    curvature = backend.network.readout.curvature(backend.params)
+    return min(LARGEST_BETA, SAFE_NUDGE / max(curvature, np.finfo(np.float32).tiny))
+
+
+def warn_unsafe(backend: Backend, beta: float) -> bool:
+    """Warn when `beta ||W_out||^2` leaves the safe range; say whether it does."""
+    curvature = backend.network.readout.curvature(backend.params)
+    unsafe = beta * curvature > SAFE_NUDGE
+    if unsafe:
+        warnings.warn(
+            f"beta {beta:g} times the curvature of the cost {curvature:.3g} is "
+            f"{beta * curvature:.2g}, over the safe {SAFE_NUDGE:g}: the gradient may be wrong; "
+            f"use beta {SAFE_NUDGE / curvature:.2g} or 'auto'.",
+            stacklevel=3,
+        )
+    return unsafe
+
+
+def _check_beta(beta: float) -> None:
+    if not (np.isfinite(beta) and beta > 0.0):
+        raise EngineError(f"beta is {beta}, expected a positive number.")

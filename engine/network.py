@@ -1,0 +1,218 @@
+"""What a network is: layers, couplings and a read-out. It owns no arrays and runs nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+from engine.activation import ACTIVATIONS, Activation
+from engine.arrays import Array
+from engine.coupling import INPUT, Bias, Coupling, Dense, InputDrive, Lateral
+from engine.errors import EngineError
+from engine.readout import Readout, SoftmaxReadout, SquaredError
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A named group of units that share an activation."""
+
+    name: str
+    size: int
+    activation: str = "tanh"
+
+    def __post_init__(self) -> None:
+        _check_size(f"layer '{self.name}'", self.size)
+        if self.name == INPUT:
+            raise EngineError(f"a layer cannot be called '{INPUT}': that is the clamped input.")
+        if self.activation not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise EngineError(
+                f"layer '{self.name}' has unknown activation '{self.activation}'; known: {known}."
+            )
+
+    @property
+    def rule(self) -> Activation:
+        """The activation itself."""
+        return ACTIVATIONS[self.activation]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Where a parameter block lies in the flat array, and its shape."""
+
+    start: int
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of parameters."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def span(self) -> slice:
+        """Its place in the flat array."""
+        return slice(self.start, self.start + self.size)
+
+
+@dataclass(frozen=True)
+class Network:
+    """`E(s) = sum_u G(s_u) - sum of the couplings' potentials`, read out by `readout`."""
+
+    inputs: int
+    layers: tuple[Layer, ...]
+    couplings: tuple[Coupling, ...]
+    readout: Readout
+
+    def __post_init__(self) -> None:
+        _check_size("the input", self.inputs)
+        if not self.layers:
+            raise EngineError("a network needs at least one layer.")
+        _check_unique("layer", [layer.name for layer in self.layers])
+        for coupling in self.couplings:
+            for name in coupling.layers:
+                self._check_layer(name, f"coupling '{coupling.name}'")
+            if len(set(coupling.layers)) < len(coupling.layers):
+                raise EngineError(
+                    f"coupling '{coupling.name}' joins layer '{coupling.layers[0]}' to itself; "
+                    "use Lateral for that."
+                )
+        self._check_layer(self.readout.layer, "the read-out")
+        readout_blocks = self.readout.shapes(self.sizes[self.readout.layer])
+        _check_size("the read-out", self.outputs)
+        _check_unique("parameter block", [c.name for c in self.couplings] + list(readout_blocks))
+
+    def _check_layer(self, name: str, user: str) -> None:
+        if name not in self.sizes or name == INPUT:
+            known = ", ".join(layer.name for layer in self.layers)
+            raise EngineError(f"{user} names unknown layer '{name}'; known: {known}.")
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Size of the input and of every layer."""
+        return {INPUT: self.inputs} | {layer.name: layer.size for layer in self.layers}
+
+    @cached_property
+    def units(self) -> int:
+        """Number of state variables of one sample."""
+        return sum(layer.size for layer in self.layers)
+
+    @cached_property
+    def outputs(self) -> int:
+        """Number of columns of a target and of a prediction."""
+        return self.readout.width(self.sizes[self.readout.layer])
+
+    @cached_property
+    def columns(self) -> dict[str, slice]:
+        """Columns of a state `(samples, units)` that belong to each layer."""
+        spans, start = {}, 0
+        for layer in self.layers:
+            spans[layer.name] = slice(start, start + layer.size)
+            start += layer.size
+        return spans
+
+    @cached_property
+    def blocks(self) -> dict[str, Block]:
+        """Every parameter block: first the couplings', then the read-out's."""
+        shapes = {coupling.name: coupling.shape(self.sizes) for coupling in self.couplings}
+        shapes |= self.readout.shapes(self.sizes[self.readout.layer])
+        blocks: dict[str, Block] = {}
+        start = 0
+        for name, shape in shapes.items():
+            blocks[name] = Block(start, shape)
+            start += blocks[name].size
+        return blocks
+
+    @cached_property
+    def size(self) -> int:
+        """Number of parameters."""
+        return sum(block.size for block in self.blocks.values())
+
+    @cached_property
+    def recurrent(self) -> tuple[Coupling, ...]:
+        """Couplings whose drive depends on the state."""
+        return tuple(coupling for coupling in self.couplings if not coupling.clamped)
+
+    def of(self, layer: str, state: Array) -> Array:
+        """View of one layer in a state `(samples, units)`."""
+        return state[:, self.columns[layer]]
+
+    @cached_property
+    def halves(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Two sets of layers such that every coupling joins one set to the other.
+
+        The read-out's layer is in the first: only there may the nudge couple a layer to itself.
+        """
+        side = {self.readout.layer: 0}
+        order = [self.readout.layer] + [layer.name for layer in self.layers]
+        for root in order:
+            side.setdefault(root, 0)
+            frontier = [root]
+            while frontier:
+                here = frontier.pop()
+                for coupling in self.recurrent:
+                    if here not in coupling.layers:
+                        continue
+                    for there in set(coupling.layers) - {here}:
+                        if there not in side:
+                            side[there] = 1 - side[here]
+                            frontier.append(there)
+        for coupling in self.recurrent:
+            if sorted(side[name] for name in coupling.layers) != [0, 1]:
+                raise EngineError(
+                    "alternating updates need layers in two halves with no coupling inside a half; "
+                    f"coupling '{coupling.name}' lies inside one."
+                )
+        first, second = (tuple(n for n in self.columns if side[n] == half) for half in (0, 1))
+        return first, second
+
+
+def looped_mlp(inputs: int, hidden: int, outputs: int) -> Network:
+    """Build the reference network: one tanh layer coupled to itself, read out by softmax."""
+    return Network(
+        inputs,
+        (Layer("hidden", hidden),),
+        (InputDrive("W_in", "hidden"), Bias("b", "hidden"), Lateral("W_rec", "hidden")),
+        SoftmaxReadout("hidden", outputs),
+    )
+
+
+def layered(
+    sizes: Sequence[int],
+    activation: str = "tanh",
+    readout: Literal["softmax", "squared_error"] = "softmax",
+) -> Network:
+    """Build a network of layers `sizes = (inputs, hidden, ..., outputs)`.
+
+    With `softmax` the outputs stand outside the energy; with `squared_error` they are its last
+    layer. Neighbouring layers share one matrix that carries signals both ways.
+    """
+    if readout not in ("softmax", "squared_error"):
+        raise EngineError(f"unknown read-out '{readout}'; known: softmax, squared_error.")
+    inside = list(sizes[1:] if readout == "squared_error" else sizes[1:-1])
+    if len(sizes) < 2 or not inside:
+        raise EngineError(f"sizes {tuple(sizes)} leave no layer between input and {readout}.")
+    names = [f"layer{k + 1}" for k in range(len(inside))]
+    layers = tuple(Layer(n, size, activation) for n, size in zip(names, inside, strict=True))
+    couplings: list[Coupling] = [InputDrive("W_1", names[0])]
+    couplings += [
+        Dense(f"W_{k + 2}", below, above) for k, (below, above) in enumerate(pairwise(names))
+    ]
+    couplings += [Bias(f"b_{k + 1}", name) for k, name in enumerate(names)]
+    top = names[-1]
+    reader = SquaredError(top) if readout == "squared_error" else SoftmaxReadout(top, sizes[-1])
+    return Network(sizes[0], layers, tuple(couplings), reader)
+
+
+def _check_size(what: str, size: int) -> None:
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise EngineError(f"{what} has size {size!r}, expected a whole number of at least 1.")
+
+
+def _check_unique(what: str, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise EngineError(f"two things are called '{name}': each {what} needs its own name.")

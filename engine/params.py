@@ -1,0 +1,70 @@
+"""Parameters: one flat array, whose named blocks are views of it."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.arrays import FloatArray
+from engine.coupling import Lateral
+from engine.errors import EngineError
+from engine.network import Network
+
+
+class Params(Mapping[str, FloatArray]):
+    """The parameters of `network`, packed in `theta (network.size,)`.
+
+    Reading a block gives a view: writing into the block writes into `theta`.
+    """
+
+    def __init__(self, network: Network, theta: FloatArray) -> None:
+        if theta.shape != (network.size,):
+            raise EngineError(
+                f"parameters have shape {theta.shape}, the network needs ({network.size},)."
+            )
+        if theta.dtype not in (np.float32, np.float64):
+            raise EngineError(f"parameters are {theta.dtype}, expected float32 or float64.")
+        self.network = network
+        self.theta = theta
+
+    def __getitem__(self, name: str) -> FloatArray:
+        block = self.network.blocks[name]
+        return self.theta[block.span].reshape(block.shape)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.network.blocks)
+
+    def __len__(self) -> int:
+        return len(self.network.blocks)
+
+    def copy(self) -> "Params":
+        """Return parameters with an array of their own."""
+        return Params(self.network, self.theta.copy())
+
+    def astype(self, dtype: npt.DTypeLike) -> "Params":
+        """Return a copy in another precision."""
+        return Params(self.network, self.theta.astype(dtype))
+
+    def check(self) -> None:
+        """Refuse parameters that are not finite, or a lateral block that is not symmetric."""
+        for name, block in self.items():
+            if not np.isfinite(block).all():
+                raise EngineError(f"parameter block '{name}' holds a value that is not finite.")
+        for coupling in self.network.couplings:
+            if isinstance(coupling, Lateral):
+                block = self[coupling.name]
+                if not np.array_equal(block, block.T):
+                    raise EngineError(f"lateral block '{coupling.name}' is not symmetric.")
+
+
+def initial_params(
+    network: Network, rng: np.random.Generator, dtype: npt.DTypeLike = np.float32
+) -> Params:
+    """Draw starting parameters: every coupling and the read-out know their own distribution."""
+    params = Params(network, np.empty(network.size, dtype))
+    for coupling in network.couplings:
+        params[coupling.name][...] = coupling.initial(rng, network.blocks[coupling.name].shape)
+    readout = network.readout
+    for name, value in readout.initial(rng, network.sizes[readout.layer]).items():
+        params[name][...] = value
+    return params

@@ -1,0 +1,135 @@
+"""Read-outs: the cost `C(s, y)` that nudges a network, and what it predicts.
+
+`SoftmaxReadout` stands outside the energy and has weights of its own, which learn by the delta
+rule `s' (p - y)`. `SquaredError` compares a layer inside the energy with the target directly.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from engine.arrays import Array, FloatArray, namespace
+
+
+class Readout(Protocol):
+    """A cost on the state of one layer, `s (samples, size)`, with its parameter blocks."""
+
+    @property
+    def layer(self) -> str:
+        """Name of the layer it reads."""
+
+    def shapes(self, size: int) -> dict[str, tuple[int, ...]]:
+        """Parameter blocks, given the size of the layer."""
+
+    def width(self, size: int) -> int:
+        """Number of outputs, which is the number of columns of a target."""
+
+    def initial(self, rng: np.random.Generator, size: int) -> dict[str, FloatArray]:
+        """Draw starting values of the blocks."""
+
+    def predict(self, blocks: Mapping[str, Array], s: Array) -> Array:
+        """Outputs `(samples, width)`."""
+
+    def cost(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
+        """`C` for every sample, `(samples,)`."""
+
+    def nudge(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
+        """dC/ds, `(samples, size)`."""
+
+    def correlate(self, blocks: Mapping[str, Array], s: Array, y: Array) -> dict[str, Array]:
+        """dC/dw of every block, summed over samples."""
+
+    def curvature(self, blocks: Mapping[str, FloatArray]) -> float:
+        """Bound of the largest curvature of `C` in `s`, which limits a safe beta."""
+
+
+@dataclass(frozen=True)
+class SoftmaxReadout:
+    """Cross entropy of `p = softmax(s W_out + b_out)`, with `W_out (size, outputs)`."""
+
+    layer: str
+    outputs: int
+
+    def shapes(self, size: int) -> dict[str, tuple[int, ...]]:
+        """`W_out` and `b_out`."""
+        return {"W_out": (size, self.outputs), "b_out": (self.outputs,)}
+
+    def width(self, size: int) -> int:
+        """The number of classes."""
+        return self.outputs
+
+    def initial(self, rng: np.random.Generator, size: int) -> dict[str, FloatArray]:
+        """`W_out ~ 0.5 N(0, 1 / size)`: small, so that the first nudges are gentle."""
+        weight = 0.5 * size**-0.5 * rng.standard_normal((size, self.outputs))
+        return {"W_out": weight, "b_out": np.zeros(self.outputs)}
+
+    def _logits(self, blocks: Mapping[str, Array], s: Array) -> Array:
+        logits = s @ blocks["W_out"] + blocks["b_out"]
+        return logits - namespace(logits).amax(logits, -1, keepdims=True)
+
+    def predict(self, blocks: Mapping[str, Array], s: Array) -> Array:
+        """Class probabilities."""
+        logits = self._logits(blocks, s)
+        odds = namespace(logits).exp(logits)
+        return odds / odds.sum(-1, keepdims=True)
+
+    def cost(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
+        """`-sum_k y_k ln p_k`."""
+        logits = self._logits(blocks, s)
+        xp = namespace(logits)
+        return xp.log(xp.exp(logits).sum(-1)) * y.sum(-1) - (y * logits).sum(-1)
+
+    def nudge(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
+        """`(p - y) W_out'`."""
+        return (self.predict(blocks, s) - y) @ blocks["W_out"].T
+
+    def correlate(self, blocks: Mapping[str, Array], s: Array, y: Array) -> dict[str, Array]:
+        """The delta rule: `s' (p - y)` and its bias."""
+        error = self.predict(blocks, s) - y
+        return {"W_out": s.T @ error, "b_out": error.sum(0)}
+
+    def curvature(self, blocks: Mapping[str, FloatArray]) -> float:
+        """`||W_out||^2` (spectral): the softmax itself adds a factor below one."""
+        weight = blocks["W_out"].astype(np.float64)
+        return float(np.linalg.norm(weight.T @ weight, 2))
+
+
+@dataclass(frozen=True)
+class SquaredError:
+    """`C = |s - y|^2 / 2` on the units of `layer`, which is part of the energy."""
+
+    layer: str
+
+    def shapes(self, size: int) -> dict[str, tuple[int, ...]]:
+        """No parameters."""
+        return {}
+
+    def width(self, size: int) -> int:
+        """One output for each unit."""
+        return size
+
+    def initial(self, rng: np.random.Generator, size: int) -> dict[str, FloatArray]:
+        """No parameters."""
+        return {}
+
+    def predict(self, blocks: Mapping[str, Array], s: Array) -> Array:
+        """The state of the layer."""
+        return s
+
+    def cost(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
+        """Half the squared distance to the target."""
+        return ((s - y) ** 2).sum(-1) / 2
+
+    def nudge(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
+        """`s - y`."""
+        return s - y
+
+    def correlate(self, blocks: Mapping[str, Array], s: Array, y: Array) -> dict[str, Array]:
+        """No parameters."""
+        return {}
+
+    def curvature(self, blocks: Mapping[str, FloatArray]) -> float:
+        """One."""
+        return 1.0

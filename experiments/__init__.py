@@ -1,0 +1,1 @@
+"""The commands: tasks, training runs, tables."""

@@ -1,0 +1,1 @@
+"""Proofs: a scalar reference, stepwise comparison and independent gradients."""
