@@ -97,7 +97,7 @@ def estimate(
 def safe_beta(backend: Backend) -> float:
     """Return the largest beta that keeps `beta * curvature` within the safe range."""
     curvature = backend.network.readout.curvature(backend.params)
-    return min(LARGEST_BETA, SAFE_NUDGE / max(curvature, np.finfo(np.float32).tiny))
+    return min(LARGEST_BETA, SAFE_NUDGE / max(curvature, 1e-30))
 
 
 def warn_unsafe(backend: Backend, beta: float) -> bool:
