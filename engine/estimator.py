@@ -6,10 +6,12 @@ Each phase adds its signed contribution and is then forgotten. `docs/maths.md` h
 """
 
 import warnings
+from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from engine import dynamics
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError
@@ -21,6 +23,19 @@ SAFE_NUDGE = 0.1
 """Largest `beta * curvature of C` at which the bias was seen to stay small."""
 LARGEST_BETA = 0.1
 """Where `beta="auto"` starts while the read-out is still weak."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How the phases of one estimate went; the gradient itself is in the caller's array."""
+
+    free: Equilibrium
+    cost: float
+    """Mean cost at the free equilibrium."""
+    nudged_steps: float
+    """Mean number of steps over the samples of all nudged phases."""
+    unsettled: float
+    """Share of samples, over all phases, that did not converge."""
 
 
 def one_sided(beta: float) -> Estimator:
@@ -74,24 +89,34 @@ def estimate(
     gradient: FloatArray,
     free: Relaxation | None = None,
     nudged: Relaxation | None = None,
-) -> Equilibrium:
-    """Write the estimated gradient of the mean cost into `gradient`; return the free equilibrium.
+) -> Estimate:
+    """Write the estimated gradient of the mean cost into `gradient`.
 
     The read-out learns at the free equilibrium, where its gradient needs no estimate. Every nudged
     phase starts there too, and its tolerance is scaled with its beta.
     """
+    if clamped.y is None:
+        raise EngineError("a gradient needs targets y, but none were clamped.")
     free = free or Relaxation()
     nudged = nudged or free
     share = 1.0 / len(clamped.x)
     settled = backend.relax(clamped, relaxation=free)
     gradient[:] = 0.0
     backend.accumulate(clamped, settled, gradient, cost=share)
+    steps, unsettled = [], [_unsettled(settled)]
     for beta, coefficient in estimator:
         phase = settled
         if beta != 0.0:
             phase = backend.relax(clamped, beta, nudged.nudged(beta), settled.state)
+            steps.append(float(phase.steps.mean()))
+            unsettled.append(_unsettled(phase))
         backend.accumulate(clamped, phase, gradient, energy=coefficient * share)
-    return settled
+    cost = dynamics.cost(backend.network, backend.params, settled.state, clamped.y).mean()
+    return Estimate(settled, float(cost), float(np.mean(steps)), float(np.mean(unsettled)))
+
+
+def _unsettled(equilibrium: Equilibrium) -> float:
+    return 1.0 - float(equilibrium.converged.mean())
 
 
 def safe_beta(backend: Backend) -> float:

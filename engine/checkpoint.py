@@ -1,0 +1,130 @@
+"""Checkpoints: a network, its parameters and its run in one `.npz`, without pickle.
+
+The file appears whole or not at all, and reading it runs no code from it.
+"""
+
+import json
+import os
+import tempfile
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.coupling import Bias, Dense, InputDrive, Lateral
+from engine.errors import CheckpointError, EngineError
+from engine.network import Layer, Network
+from engine.params import Params
+from engine.readout import SoftmaxReadout, SquaredError
+from engine.run import Epoch, Run
+
+FORMAT = "settle checkpoint 1"
+_KINDS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (Layer, InputDrive, Bias, Dense, Lateral, SoftmaxReadout, SquaredError)
+}
+
+
+def save(path: Path | str, params: Params, run: Run | None = None, settings: str = "") -> None:
+    """Write a checkpoint atomically; with `run`, training can go on from it."""
+    head: dict[str, Any] = {
+        "format": FORMAT,
+        "network": _describe(params.network),
+        "settings": settings,
+    }
+    arrays = {"theta": params.theta}
+    if run is not None:
+        head["run"] = {
+            "epoch": run.epoch,
+            "step": run.step,
+            "best_epoch": run.best_epoch,
+            "rng": run.rng.bit_generator.state,
+            "history": [asdict(epoch) for epoch in run.history],
+        }
+        arrays["memory"] = run.memory
+        arrays |= {f"vector {name}": vector for name, vector in run.vectors.items()}
+        if run.best_theta is not None:
+            arrays["best_theta"] = run.best_theta
+    _write(Path(path), head=np.array(json.dumps(head)), **arrays)
+
+
+def load(path: Path | str) -> tuple[Params, Run | None, str]:
+    """Read the parameters, the run (if there is one) and the settings it was saved with."""
+    path = Path(path)
+    if not path.exists():
+        raise CheckpointError(f"there is no file {path}.")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        head = json.loads(str(arrays.pop("head")))
+        if head["format"] != FORMAT:
+            raise CheckpointError(f"{path} has format '{head['format']}', expected '{FORMAT}'.")
+        params = Params(_network(head["network"]), arrays["theta"])
+        params.check()
+        return params, _run(head.get("run"), arrays, params), str(head["settings"])
+    except CheckpointError:
+        raise
+    except (
+        AttributeError,
+        EngineError,
+        EOFError,
+        KeyError,
+        OSError,
+        TypeError,
+        ValueError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise CheckpointError(f"{path} is not a whole Settle checkpoint: {error}.") from None
+
+
+def _write(path: Path, **arrays: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _describe(network: Network) -> dict[str, Any]:
+    return {
+        "inputs": network.inputs,
+        "layers": [_item(layer) for layer in network.layers],
+        "couplings": [_item(coupling) for coupling in network.couplings],
+        "readout": _item(network.readout),
+    }
+
+
+def _item(part: Any) -> dict[str, Any]:
+    return {"kind": type(part).__name__, **asdict(part)}
+
+
+def _network(text: dict[str, Any]) -> Network:
+    layers = tuple(_part(item) for item in text["layers"])
+    couplings = tuple(_part(item) for item in text["couplings"])
+    return Network(text["inputs"], layers, couplings, _part(text["readout"]))
+
+
+def _part(item: dict[str, Any]) -> Any:
+    fields = {name: value for name, value in item.items() if name != "kind"}
+    return _KINDS[item["kind"]](**fields)
+
+
+def _run(text: dict[str, Any] | None, arrays: dict[str, Any], params: Params) -> Run | None:
+    if text is None:
+        return None
+    moments = len(arrays["memory"])
+    run = Run.start(params.network, moments, params.theta.dtype, seed=0)
+    run.memory[...] = arrays["memory"]
+    for name, vector in run.vectors.items():
+        vector[...] = arrays[f"vector {name}"]
+    run.rng.bit_generator.state = text["rng"]
+    run.epoch, run.step, run.best_epoch = text["epoch"], text["step"], text["best_epoch"]
+    run.history = [Epoch(**epoch) for epoch in text["history"]]
+    run.best_theta = arrays.get("best_theta")
+    return run

@@ -1,0 +1,176 @@
+"""The compiled backend: numba kernels over BLAS, on the packed parameters."""
+
+import numpy as np
+import numpy.typing as npt
+
+from engine import dynamics, kernels
+from engine.arrays import FloatArray, IntArray
+from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.coupling import Dense, Lateral
+from engine.errors import EngineError
+from engine.network import Network
+from engine.params import Params
+from engine.readout import SoftmaxReadout, SquaredError
+
+
+class NumbaBackend(Backend):
+    """Run a network in the precision of its parameters, float32 or float64."""
+
+    def __init__(self, network: Network, params: Params) -> None:
+        self._messages = _message_table(network)
+        self._layers = _layer_table(network, self._messages)
+        self._readout = _readout_table(network)
+        super().__init__(network, params)
+
+    @property
+    def dtype(self) -> npt.DTypeLike:
+        """The precision of the parameters."""
+        return self._params.theta.dtype
+
+    @property
+    def params(self) -> Params:
+        """The parameters in use, not a copy."""
+        return self._params
+
+    def _load(self, params: Params) -> None:
+        self._params = params.copy()
+
+    def _drive(self, x: FloatArray) -> FloatArray:
+        drive: FloatArray = dynamics.clamped_drive(self.network, self._params, x)
+        return np.ascontiguousarray(drive)
+
+    def _relax(
+        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
+    ) -> Equilibrium:
+        samples = len(clamped.x)
+        if start is None:
+            start = dynamics.activate(self.network, clamped.drive)
+        targets = clamped.y if clamped.y is not None else np.empty((samples, 0), self.dtype)
+        net = kernels.Program(self._params.theta, self._layers, self._messages, self._readout)
+        phase = kernels.Phase(clamped.drive, targets, clamped.drive.dtype.type(beta))
+        work = self._work(samples)
+        ended = kernels.Ended(
+            np.empty_like(start), np.zeros(samples, np.int64), np.zeros(samples, self.dtype)
+        )
+        limits = (relaxation.tolerance, relaxation.max_steps, ended)
+        if relaxation.solver == "fixed_point":
+            damping = clamped.drive.dtype.type(relaxation.damping)
+            kernels.relax_fixed_point(net, phase, start, work, damping, *limits)
+        elif relaxation.solver == "alternating":
+            kernels.relax_alternating(net, phase, start, work, *limits)
+        else:
+            history = self._history(samples, relaxation.memory)
+            kernels.relax_anderson(net, phase, start, work, history, *limits)
+        converged = ended.residual <= relaxation.tolerance
+        return Equilibrium(ended.state, ended.steps, ended.residual, converged, beta)
+
+    def _accumulate(
+        self,
+        clamped: Clamped,
+        equilibrium: Equilibrium,
+        gradient: FloatArray,
+        energy: float,
+        cost: float,
+    ) -> None:
+        network, total = self.network, Params(self.network, gradient)
+        if energy != 0.0:
+            for coupling in network.couplings:
+                ends = [network.of(name, equilibrium.state) for name in coupling.layers]
+                phi = coupling.correlate(self._params[coupling.name], clamped.x, *ends)
+                total[coupling.name][...] -= energy * phi
+        if cost != 0.0:
+            read = network.of(network.readout.layer, equilibrium.state)
+            slopes = network.readout.correlate(self._params, read, clamped.y)
+            for name, slope in slopes.items():
+                total[name][...] += cost * slope
+
+    def _apply(self, update: FloatArray) -> None:
+        self._params.theta += update
+
+    def _work(self, samples: int) -> kernels.Work:
+        bits = np.int32 if self.dtype == np.float32 else np.int64
+        widest = max(layer.size for layer in self.network.layers)
+        state, mapped = np.empty((2, samples * self.network.units), self.dtype)
+        scratch = np.empty(samples * (widest + self.network.outputs), self.dtype)
+        gap, residual = np.empty(widest, self.dtype), np.empty(samples, self.dtype)
+        return kernels.Work(
+            state,
+            mapped,
+            scratch,
+            np.empty(samples, np.int64),
+            gap,
+            gap.view(bits),
+            residual,
+            residual.view(bits),
+        )
+
+    def _history(self, samples: int, memory: int) -> kernels.History:
+        states, gaps = np.empty((2, samples, memory, self.network.units), self.dtype)
+        return kernels.History(
+            states,
+            gaps,
+            plain=np.empty((samples, self.network.units), self.dtype),
+            gram=np.zeros((samples, memory, memory), self.dtype),
+            system=np.empty((memory, memory)),
+            weights=np.empty(memory),
+            best=np.empty(samples, self.dtype),
+            kept=np.zeros(samples, np.int64),
+            newest=np.full(samples, -1, np.int64),
+        )
+
+
+def _message_table(network: Network) -> IntArray:
+    """One row for each direction of each recurrent coupling (columns: see `engine.kernels`)."""
+    index = {layer.name: k for k, layer in enumerate(network.layers)}
+    rows: list[tuple[int, ...]] = []
+    reached: set[int] = set()
+    for coupling in network.recurrent:
+        block = network.blocks[coupling.name]
+        if isinstance(coupling, Lateral):
+            directions = [(coupling.layer, coupling.layer, False)]
+        elif isinstance(coupling, Dense):
+            ends = coupling.source, coupling.target
+            directions = [(*ends, False), (*ends[::-1], True)]
+        else:
+            raise EngineError(
+                f"coupling '{coupling.name}' ({type(coupling).__name__}) has no compiled kernel."
+            )
+        for source, target, transposed in directions:
+            first = index[target] not in reached
+            reached.add(index[target])
+            rows.append(
+                (index[source], index[target], block.start, *block.shape, transposed, first)
+            )
+    return np.array(rows, np.int64).reshape(-1, 7)
+
+
+def _layer_table(network: Network, messages: IntArray) -> IntArray:
+    """One row for each layer (columns: see `engine.kernels`)."""
+    try:
+        second = network.halves[1]
+    except EngineError:
+        second = ()  # no halves: the alternating solver is refused before it would read them
+    driven = set(messages[:, kernels.TARGET])
+    rows = [
+        (
+            network.columns[layer.name].start,
+            layer.size,
+            layer.rule.code,
+            layer.name in second,
+            k in driven,
+        )
+        for k, layer in enumerate(network.layers)
+    ]
+    return np.array(rows, np.int64)
+
+
+def _readout_table(network: Network) -> IntArray:
+    """The read-out (columns: see `engine.kernels`)."""
+    readout = network.readout
+    layer = [layer.name for layer in network.layers].index(readout.layer)
+    if isinstance(readout, SoftmaxReadout):
+        weight, bias = network.blocks["W_out"].start, network.blocks["b_out"].start
+        return np.array((kernels.SOFTMAX, layer, weight, bias, readout.outputs), np.int64)
+    if isinstance(readout, SquaredError):
+        return np.array((kernels.SQUARED_ERROR, layer, 0, 0, network.outputs), np.int64)
+    raise EngineError(f"the read-out {type(readout).__name__} has no compiled kernel.")

@@ -1,0 +1,154 @@
+"""The spectral cap: keep the norm of the recurrent coupling below one.
+
+Activations are 1-Lipschitz, so a recurrent matrix of norm at most `cap < 1` makes the relaxation a
+contraction: one equilibrium from any start, approached at least as fast as `cap^steps`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.arrays import FloatArray
+from engine.coupling import Dense, Lateral
+from engine.errors import EngineError
+from engine.network import Network
+from engine.params import Params
+
+Method = Literal["exact", "power"]
+Matrix = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SpectralCap:
+    """Keep the norm of the recurrent matrix at or below `cap`.
+
+    `exact` clips the eigenvalues (singular values of a dense block), which is the projection on
+    the matrices of that norm. It runs every `every` steps; the steps between, and all steps with
+    `power`, scale a block down when its norm, estimated by power iteration from the kept vector,
+    is above its share. Power iteration estimates from below: only `exact` is a guarantee.
+    """
+
+    cap: float = 0.95
+    every: int = 1
+    method: Method = "exact"
+    iterations: int = 5
+    """Steps of a power iteration."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.cap < 1.0:
+            raise EngineError(f"spectral cap is {self.cap}, expected more than 0 and less than 1.")
+        if self.every < 1 or self.iterations < 1:
+            raise EngineError(
+                f"every is {self.every} and iterations {self.iterations}, expected at least 1."
+            )
+        if self.method not in ("exact", "power"):
+            raise EngineError(f"unknown method '{self.method}'; known: exact, power.")
+
+    def enforce(self, params: Params, step: int, vectors: Mapping[str, Matrix]) -> None:
+        """Bring `params` under the cap in place; `step` counts updates from 0.
+
+        `vectors` keeps the direction of each block's power iteration between steps.
+        """
+        share = self.cap / layer_radius(params.network)
+        for coupling in params.network.recurrent:
+            block = params[coupling.name]
+            if self.method == "exact" and step % self.every == 0:
+                clip_norm(block, share, symmetric=isinstance(coupling, Lateral))
+            else:
+                scale_norm(block, share, vectors[coupling.name], self.iterations)
+
+
+def starting_vectors(network: Network) -> dict[str, Matrix]:
+    """Return a direction for the power iteration of each recurrent block to start from."""
+    rng = np.random.default_rng(0)  # fixed: any direction that is not special will do
+    rows = {c.name: network.blocks[c.name].shape[0] for c in network.recurrent}
+    return {name: rng.standard_normal(size) for name, size in rows.items()}
+
+
+def layer_radius(network: Network) -> float:
+    """Return the spectral radius of the graph of layers.
+
+    Replacing every block of the recurrent matrix by its norm can only raise the norm, so blocks of
+    norm at most `cap / radius` make a recurrent matrix of norm at most `cap`.
+    """
+    index = {layer.name: k for k, layer in enumerate(network.layers)}
+    graph = np.zeros((len(index), len(index)))
+    for coupling in network.recurrent:
+        ends = [index[name] for name in coupling.layers]
+        graph[ends[0], ends[-1]] += 1.0
+        if len(ends) > 1:
+            graph[ends[-1], ends[0]] += 1.0
+    return max(1.0, float(np.abs(np.linalg.eigvalsh(graph)).max()))
+
+
+def recurrent_matrix(params: Params) -> Matrix:
+    """Assemble the symmetric matrix `(units, units)` of all recurrent couplings."""
+    network = params.network
+    matrix = np.zeros((network.units, network.units))
+    for coupling in network.recurrent:
+        if isinstance(coupling, Dense):
+            rows, columns = (network.columns[name] for name in coupling.layers)
+            matrix[rows, columns] += params[coupling.name]
+            matrix[columns, rows] += params[coupling.name].T
+        elif isinstance(coupling, Lateral):
+            span = network.columns[coupling.layer]
+            matrix[span, span] += params[coupling.name]
+        else:
+            raise EngineError(f"coupling '{coupling.name}' is not linear: it has no matrix.")
+    return matrix
+
+
+def recurrent_norm(params: Params) -> float:
+    """Return the exact spectral norm of the recurrent matrix: the contraction rate of `T`."""
+    return float(np.abs(np.linalg.eigvalsh(recurrent_matrix(params))).max())
+
+
+def clip_norm(block: FloatArray, limit: float, symmetric: bool) -> None:
+    """Project `block` in place on the matrices of spectral norm at most `limit`."""
+    matrix = block.astype(np.float64)
+    if _is_below(matrix if symmetric else _squared(matrix), limit if symmetric else limit**2):
+        return
+    if symmetric:
+        values, vectors = np.linalg.eigh(matrix)
+        clipped = (vectors * np.clip(values, -limit, limit)) @ vectors.T
+        block[...] = (clipped + clipped.T) / 2
+    else:
+        left, values, right = np.linalg.svd(matrix, full_matrices=False)
+        block[...] = (left * np.minimum(values, limit)) @ right
+
+
+def scale_norm(block: FloatArray, limit: float, vector: Matrix, iterations: int) -> None:
+    """Scale `block` in place so that its estimated norm is at most `limit`; turn `vector`."""
+    matrix = block.astype(np.float64)
+    v = vector
+    for _ in range(iterations):
+        v = matrix @ (matrix.T @ v)
+        size = np.linalg.norm(v)
+        if size == 0.0:
+            return  # a zero matrix, or a vector in its null space
+        v /= size
+    vector[...] = v
+    norm = float(np.linalg.norm(matrix.T @ v))
+    if norm > limit:
+        block *= limit / norm
+
+
+def _squared(matrix: Matrix) -> Matrix:
+    return matrix @ matrix.T if len(matrix) < len(matrix.T) else matrix.T @ matrix
+
+
+def _is_below(symmetric: Matrix, limit: float) -> bool:
+    """Tell whether both `limit - M` and `limit + M` are positive definite.
+
+    Two Cholesky factorisations prove a norm below `limit` for a small part of an `eigh`.
+    """
+    identity = limit * np.eye(len(symmetric))
+    try:
+        np.linalg.cholesky(identity - symmetric)
+        np.linalg.cholesky(identity + symmetric)
+    except np.linalg.LinAlgError:
+        return False
+    return True

@@ -1,0 +1,170 @@
+"""Training: free phase, nudged phases, a local update, the cap. Then again."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from engine import checkpoint as files
+from engine.arrays import FloatArray, checked_matrix
+from engine.backend import Backend, Relaxation
+from engine.errors import CheckpointError, EngineError
+from engine.estimator import Estimate, estimate, named_estimator, safe_beta, warn_unsafe
+from engine.optimizer import Adam, Optimizer, scheduled
+from engine.params import Params
+from engine.predict import evaluate, targets_of
+from engine.progress import progress_bar
+from engine.run import Epoch, Run
+from engine.spectral import SpectralCap
+
+
+@dataclass(frozen=True)
+class Training:
+    """Settings of a training run; `beta` is a number or `"auto"`."""
+
+    epochs: int = 30
+    batch_size: int = 32
+    beta: float | str = "auto"
+    estimator: str = "centered"
+    free: Relaxation = field(default_factory=Relaxation)
+    nudged: Relaxation = field(default_factory=lambda: Relaxation(max_steps=15))
+    optimizer: Optimizer = field(default_factory=Adam)
+    schedule: str = "cosine"
+    cap: SpectralCap | None = field(default_factory=SpectralCap)
+    frozen: tuple[str, ...] = ()
+    """Parameter blocks that do not learn."""
+    patience: int | None = None
+    """Epochs without a better validation score after which to stop and take the best."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise EngineError(f"{name} is {getattr(self, name)}, expected at least 1.")
+        if isinstance(self.beta, str) and self.beta != "auto":
+            raise EngineError(f"beta is '{self.beta}', expected a positive number or 'auto'.")
+        named_estimator(self.estimator, 1.0 if isinstance(self.beta, str) else self.beta)
+        scheduled(self.schedule, 0, 1)
+        if self.patience is not None and self.patience < 1:
+            raise EngineError(f"patience is {self.patience}, expected at least 1.")
+
+
+def train_step(
+    backend: Backend, x: FloatArray, y: FloatArray, training: Training, run: Run, total: int
+) -> Estimate:
+    """Do one update from the batch `x`, `y`; `total` is the length of the schedule."""
+    clamped = backend.clamp(x, y)
+    beta = safe_beta(backend) if isinstance(training.beta, str) else training.beta
+    phases = named_estimator(training.estimator, beta)
+    report = estimate(backend, clamped, phases, run.gradient, training.free, training.nudged)
+    for name in training.frozen:
+        run.gradient[backend.network.blocks[name].span] = 0.0
+    rate = training.optimizer.lr * scheduled(training.schedule, run.step, total)
+    update = training.optimizer.update(run.gradient, run.memory, run.step, rate)
+    if training.cap is not None:
+        # The cap is part of the update, so that a substrate writes each weight once.
+        held = backend.params.theta
+        capped = Params(backend.network, held + update)
+        training.cap.enforce(capped, run.step, run.vectors)
+        update = capped.theta - held
+    backend.apply(update)
+    run.step += 1
+    return report
+
+
+def fit(
+    backend: Backend,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    training: Training | None = None,
+    validation: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    checkpoint: Path | str | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[Epoch], None] | None = None,
+) -> list[Epoch]:
+    """Train the parameters that `backend` holds; return what was measured in each epoch.
+
+    `y` holds class labels `(samples,)` or targets `(samples, outputs)`. With `checkpoint`, every
+    finished epoch is saved there, and `resume` goes on from it: the result is the same, bit for
+    bit, as without the interruption.
+    """
+    training = training or Training()
+    if training.patience is not None and validation is None:
+        raise EngineError(f"patience {training.patience} needs a validation set.")
+    inputs, targets = _checked_data(backend, x, y, training)
+    run = _begin(backend, training, Path(checkpoint) if checkpoint and resume else None)
+    warned = isinstance(training.beta, str)
+    with progress_bar() as bar:
+        task = bar.add_task("training", total=training.epochs, completed=run.epoch, note="")
+        while run.epoch < training.epochs and not _is_stale(run, training):
+            epoch = _train_epoch(backend, inputs, targets, training, run)
+            if validation is not None:
+                result = evaluate(backend, *validation, training.free)
+                epoch = epoch.validated(result.cost, result.accuracy)
+                run.keep_if_best(epoch, backend.params.theta)
+            run.history.append(epoch)
+            run.epoch += 1
+            if checkpoint is not None:
+                files.save(checkpoint, backend.params, run, repr(training))
+            warned = warned or warn_unsafe(backend, float(training.beta))
+            if on_epoch is not None:
+                on_epoch(epoch)
+            bar.update(task, advance=1, note=epoch.summary())
+    if training.patience is not None and run.best_theta is not None:
+        backend.load(Params(backend.network, run.best_theta.astype(backend.dtype)))
+    return run.history
+
+
+def _checked_data(
+    backend: Backend, x: npt.ArrayLike, y: npt.ArrayLike, training: Training
+) -> tuple[FloatArray, FloatArray]:
+    inputs = checked_matrix("x", x, backend.network.inputs, backend.dtype)
+    targets = targets_of(backend.network, y, backend.dtype)
+    if len(targets) != len(inputs) or len(inputs) == 0:
+        raise EngineError(f"y has {len(targets)} samples, x has {len(inputs)}; need some of both.")
+    for name in training.frozen:
+        if name not in backend.network.blocks:
+            known = ", ".join(backend.network.blocks)
+            raise EngineError(f"no parameter block '{name}' to freeze; known: {known}.")
+    return inputs, targets
+
+
+def _begin(backend: Backend, training: Training, resume_from: Path | None) -> Run:
+    """Start a run, or take up the one in the file."""
+    if resume_from is not None and resume_from.exists():
+        params, run, settings = files.load(resume_from)
+        if run is None or settings != repr(training):
+            raise CheckpointError(f"{resume_from} is from a training with other settings.")
+        backend.load(params)
+        return run
+    run = Run.start(backend.network, training.optimizer.moments, backend.dtype, training.seed)
+    if training.cap is not None:
+        capped = backend.params.copy()
+        training.cap.enforce(capped, 0, run.vectors)
+        backend.load(capped)
+    return run
+
+
+def _train_epoch(
+    backend: Backend, x: FloatArray, y: FloatArray, training: Training, run: Run
+) -> Epoch:
+    began = time.perf_counter()
+    order = run.rng.permutation(len(x))
+    total = training.epochs * -(-len(x) // training.batch_size)
+    sums = np.zeros(4)
+    for first in range(0, len(x), training.batch_size):
+        rows = order[first : first + training.batch_size]
+        report = train_step(backend, x[rows], y[rows], training, run, total)
+        steps = float(report.free.steps.mean())
+        sums += len(rows) * np.array([report.cost, steps, report.nudged_steps, report.unsettled])
+    means = (sums / len(x)).tolist()
+    return Epoch(run.epoch + 1, *means, seconds=time.perf_counter() - began)
+
+
+def _is_stale(run: Run, training: Training) -> bool:
+    """Tell whether the validation result has not improved for `patience` epochs."""
+    patience = training.patience
+    return patience is not None and run.epoch - run.best_epoch >= patience and run.best_epoch > 0
