@@ -26,14 +26,14 @@ LARGEST_BETA = 0.1
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """How the phases of one estimate went; the gradient itself is in the caller's array."""
+class Report:
+    """How the phases of one estimate went, as means over the samples of the batch."""
 
-    free: Equilibrium
     cost: float
-    """Mean cost at the free equilibrium."""
+    """At the free equilibrium."""
+    free_steps: float
     nudged_steps: float
-    """Mean number of steps over the samples of all nudged phases."""
+    """Of one nudged phase."""
     unsettled: float
     """Share of samples, over all phases, that did not converge."""
 
@@ -89,7 +89,7 @@ def estimate(
     gradient: FloatArray,
     free: Relaxation | None = None,
     nudged: Relaxation | None = None,
-) -> Estimate:
+) -> Report:
     """Write the estimated gradient of the mean cost into `gradient`.
 
     The read-out learns at the free equilibrium, where its gradient needs no estimate. Every nudged
@@ -112,7 +112,9 @@ def estimate(
             unsettled.append(_unsettled(phase))
         backend.accumulate(clamped, phase, gradient, energy=coefficient * share)
     cost = dynamics.cost(backend.network, backend.params, settled.state, clamped.y).mean()
-    return Estimate(settled, float(cost), float(np.mean(steps)), float(np.mean(unsettled)))
+    return Report(
+        float(cost), float(settled.steps.mean()), float(np.mean(steps)), float(np.mean(unsettled))
+    )
 
 
 def _unsettled(equilibrium: Equilibrium) -> float:

@@ -74,8 +74,8 @@ def predict(
     batch_size: int = 1024,
 ) -> IntArray:
     """Return the class with the largest output, `(samples,)`."""
-    outputs = predict_outputs(backend, x, relaxation, batch_size)
-    return np.argmax(outputs, axis=1)
+    classes: IntArray = predict_outputs(backend, x, relaxation, batch_size).argmax(axis=1)
+    return classes
 
 
 def evaluate(

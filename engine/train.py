@@ -4,15 +4,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from engine import checkpoint as files
 from engine.arrays import FloatArray, checked_matrix
 from engine.backend import Backend, Relaxation
 from engine.errors import CheckpointError, EngineError
-from engine.estimator import Estimate, estimate, named_estimator, safe_beta, warn_unsafe
+from engine.estimator import Report, estimate, named_estimator, safe_beta, warn_unsafe
 from engine.optimizer import Adam, Optimizer, scheduled
 from engine.params import Params
 from engine.predict import evaluate, targets_of
@@ -52,14 +52,24 @@ class Training:
             raise EngineError(f"patience is {self.patience}, expected at least 1.")
 
 
+Step: TypeAlias = Callable[[Backend, FloatArray, FloatArray, Training, Run, int], Report]
+"""One update from a batch `x`, `y`; the last number is the length of the schedule in steps."""
+
+
 def train_step(
     backend: Backend, x: FloatArray, y: FloatArray, training: Training, run: Run, total: int
-) -> Estimate:
-    """Do one update from the batch `x`, `y`; `total` is the length of the schedule."""
+) -> Report:
+    """Estimate the gradient of the batch by its phases, and descend."""
     clamped = backend.clamp(x, y)
     beta = safe_beta(backend) if isinstance(training.beta, str) else training.beta
     phases = named_estimator(training.estimator, beta)
     report = estimate(backend, clamped, phases, run.gradient, training.free, training.nudged)
+    descend(backend, training, run, total)
+    return report
+
+
+def descend(backend: Backend, training: Training, run: Run, total: int) -> None:
+    """Update the parameters from `run.gradient`, which is used up."""
     for name in training.frozen:
         run.gradient[backend.network.blocks[name].span] = 0.0
     rate = training.optimizer.lr * scheduled(training.schedule, run.step, total)
@@ -72,7 +82,6 @@ def train_step(
         update = capped.theta - held
     backend.apply(update)
     run.step += 1
-    return report
 
 
 def fit(
@@ -84,6 +93,7 @@ def fit(
     checkpoint: Path | str | None = None,
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] | None = None,
+    step: Step = train_step,
 ) -> list[Epoch]:
     """Train the parameters that `backend` holds; return what was measured in each epoch.
 
@@ -100,7 +110,7 @@ def fit(
     with progress_bar() as bar:
         task = bar.add_task("training", total=training.epochs, completed=run.epoch, note="")
         while run.epoch < training.epochs and not _is_stale(run, training):
-            epoch = _train_epoch(backend, inputs, targets, training, run)
+            epoch = _train_epoch(backend, inputs, targets, training, run, step)
             if validation is not None:
                 result = evaluate(backend, *validation, training.free)
                 epoch = epoch.validated(result.cost, result.accuracy)
@@ -149,19 +159,22 @@ def _begin(backend: Backend, training: Training, resume_from: Path | None) -> Ru
 
 
 def _train_epoch(
-    backend: Backend, x: FloatArray, y: FloatArray, training: Training, run: Run
+    backend: Backend, x: FloatArray, y: FloatArray, training: Training, run: Run, step: Step
 ) -> Epoch:
     began = time.perf_counter()
     order = run.rng.permutation(len(x))
     total = training.epochs * -(-len(x) // training.batch_size)
-    sums = np.zeros(4)
+    cost = free_steps = nudged_steps = unsettled = 0.0
     for first in range(0, len(x), training.batch_size):
         rows = order[first : first + training.batch_size]
-        report = train_step(backend, x[rows], y[rows], training, run, total)
-        steps = float(report.free.steps.mean())
-        sums += len(rows) * np.array([report.cost, steps, report.nudged_steps, report.unsettled])
-    means = (sums / len(x)).tolist()
-    return Epoch(run.epoch + 1, *means, seconds=time.perf_counter() - began)
+        report = step(backend, x[rows], y[rows], training, run, total)
+        share = len(rows) / len(x)
+        cost += share * report.cost
+        free_steps += share * report.free_steps
+        nudged_steps += share * report.nudged_steps
+        unsettled += share * report.unsettled
+    seconds = time.perf_counter() - began
+    return Epoch(run.epoch + 1, cost, free_steps, nudged_steps, unsettled, seconds)
 
 
 def _is_stale(run: Run, training: Training) -> bool:
