@@ -1,0 +1,148 @@
+"""Gradients by autograd through the same formulas: what equilibrium propagation is judged by.
+
+`relax_through` and `loss` are differentiable, so that a baseline trains the same network by
+backpropagation. A lateral block enters as `(W + W') / 2`: its gradient is then symmetric, as that
+of equilibrium propagation is.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from adapters.torch_arrays import Blocks, to_tensor, torch, unpack
+from adapters.torch_backend import TorchBackend
+from engine import dynamics
+from engine.arrays import FloatArray, checked_matrix
+from engine.backend import Relaxation
+from engine.coupling import Lateral
+from engine.dynamics import Blocks as AnyBlocks
+from engine.errors import EngineError
+from engine.network import Network
+from engine.params import Params
+
+CPU = torch.device("cpu")
+
+
+def relax_through(
+    network: Network,
+    blocks: AnyBlocks,
+    x: torch.Tensor,
+    steps: int,
+    start: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return the state after `steps` free steps with its graph, `(samples, units)`.
+
+    Without `start` it begins at `sigma(input drive)`, which is part of the graph.
+    """
+    symmetric = symmetrise(network, blocks)
+    drive = dynamics.clamped_drive(network, symmetric, x)
+    state: torch.Tensor = dynamics.activate(network, drive) if start is None else start
+    for _ in range(steps):
+        state = dynamics.step(network, symmetric, x, None, state, 0.0, drive)
+    return state
+
+
+def loss(network: Network, blocks: AnyBlocks, state: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return the mean cost over the samples, a scalar with its graph."""
+    mean: torch.Tensor = dynamics.cost(network, blocks, state, y).mean()
+    return mean
+
+
+def symmetrise(network: Network, blocks: AnyBlocks) -> Blocks:
+    """Return the blocks with every lateral one replaced by `(W + W') / 2`."""
+    symmetric = dict(blocks)
+    for coupling in network.couplings:
+        if isinstance(coupling, Lateral):
+            w = symmetric[coupling.name]
+            symmetric[coupling.name] = (w + w.T) / 2
+    return symmetric
+
+
+def bptt_gradient(
+    network: Network,
+    params: Params,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    steps: int = 100,
+    start: npt.ArrayLike | None = None,
+) -> FloatArray:
+    """Return the gradient `(network.size,)` of the mean cost after `steps` unrolled free steps."""
+    theta, inputs, targets = _leaves(network, params, x, y)
+    origin = None
+    if start is not None:
+        dtype = params.theta.dtype
+        origin = to_tensor(checked_matrix("start", start, network.units, dtype), dtype, CPU)
+    with torch.enable_grad():
+        blocks = unpack(network, theta)
+        state = relax_through(network, blocks, inputs, steps, origin)
+        return _gradient(loss(network, blocks, state, targets), theta)
+
+
+def implicit_gradient(
+    network: Network,
+    params: Params,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    relaxation: Relaxation | None = None,
+) -> FloatArray:
+    """Return the exact gradient `(network.size,)` of the mean cost at the free equilibrium.
+
+        (I - dT/ds)' v = dC/ds        dC/dtheta + v' dT/dtheta
+
+    It solves one dense system of `units` equations for every sample: meant for small networks.
+    """
+    theta, inputs, targets = _leaves(network, params, x, y)
+    state = _equilibrium(network, params, x, relaxation).requires_grad_()
+    with torch.enable_grad():
+        blocks = symmetrise(network, unpack(network, theta))
+        drive = dynamics.clamped_drive(network, blocks, inputs)
+        image = dynamics.step(network, blocks, inputs, None, state, 0.0, drive)
+        mean = loss(network, blocks, state, targets)
+        return _gradient(mean + (_adjoint(mean, image, state) * image).sum(), theta)
+
+
+def _adjoint(mean: torch.Tensor, image: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+    """`v` for the mean cost, `(samples, units)`, without a graph."""
+    (slope,) = torch.autograd.grad(mean, state, retain_graph=True)
+    # A sample depends on no other: the gradient of a sum over samples holds the row of each.
+    rows = [
+        torch.autograd.grad(unit.sum(), state, retain_graph=True, materialize_grads=True)[0]
+        for unit in image.T
+    ]
+    jacobian = torch.stack(rows, 1)
+    identity = torch.eye(len(rows), dtype=state.dtype)
+    adjoint: torch.Tensor = torch.linalg.solve((identity - jacobian).mT, slope)
+    return adjoint
+
+
+def _equilibrium(
+    network: Network, params: Params, x: npt.ArrayLike, relaxation: Relaxation | None
+) -> torch.Tensor:
+    dtype = params.theta.dtype
+    tolerance = 100.0 * float(np.finfo(dtype).eps)
+    relaxation = relaxation or Relaxation(max_steps=2000, tolerance=tolerance)
+    backend = TorchBackend(network, params, "cpu")
+    free = backend.relax(backend.clamp(x), relaxation=relaxation)
+    if not free.converged.all():
+        raise EngineError(f"there is no equilibrium to differentiate: {free.summary()}.")
+    return to_tensor(free.state, dtype, CPU)
+
+
+def _leaves(
+    network: Network, params: Params, x: npt.ArrayLike, y: npt.ArrayLike
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Parameters that ask for a gradient, inputs and targets."""
+    if params.network != network:
+        raise EngineError("the parameters belong to another network.")
+    params.check()
+    dtype = params.theta.dtype
+    inputs = to_tensor(checked_matrix("x", x, network.inputs, dtype), dtype, CPU)
+    targets = to_tensor(checked_matrix("y", y, network.outputs, dtype), dtype, CPU)
+    if len(inputs) != len(targets):
+        raise EngineError(f"y has {len(targets)} samples, x has {len(inputs)}.")
+    return to_tensor(params.theta, dtype, CPU).requires_grad_(), inputs, targets
+
+
+def _gradient(scalar: torch.Tensor, theta: torch.Tensor) -> FloatArray:
+    (slope,) = torch.autograd.grad(scalar, theta)
+    gradient: FloatArray = slope.numpy()
+    return gradient

@@ -1,0 +1,212 @@
+"""The relaxation loop and its solvers on torch tensors.
+
+A sample that has settled leaves the computation. What the loop holds is the state of the samples
+that still move, and for `anderson` their last few steps: nothing grows with the number of steps.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from adapters.torch_arrays import Blocks, torch
+from engine import dynamics
+from engine.backend import Relaxation
+from engine.network import Network
+
+Tensor = torch.Tensor
+
+RIDGE = 100.0
+"""Ridge of the Anderson weights, in units of the rounding of the precision."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The map `T` of a batch: all that it depends on but the state."""
+
+    network: Network
+    blocks: Blocks
+    x: Tensor
+    y: Tensor | None
+    drive: Tensor
+    beta: float
+
+    def image(self, state: Tensor) -> Tensor:
+        """`T(s)`, `(samples, units)`."""
+        image: Tensor = dynamics.step(
+            self.network, self.blocks, self.x, self.y, state, self.beta, self.drive
+        )
+        return image
+
+    def select(self, rows: Tensor) -> "Phase":
+        """Return the map of some of the samples."""
+        y = None if self.y is None else self.y.index_select(0, rows)
+        x, drive = self.x.index_select(0, rows), self.drive.index_select(0, rows)
+        return replace(self, x=x, y=y, drive=drive)
+
+
+class Solver(Protocol):
+    """How the next state follows from `T(s)`, for the samples that still move."""
+
+    def residual(self, displacement: Tensor) -> Tensor:
+        """`max_u |T(s)_u - s_u|` of every sample, `(samples,)`."""
+
+    def select(self, rows: Tensor) -> None:
+        """Forget all other samples."""
+
+    def advance(self, phase: Phase, state: Tensor, image: Tensor, residual: Tensor) -> Tensor:
+        """Return the next state, given `image = T(state)`."""
+
+
+def settle(phase: Phase, state: Tensor, relaxation: Relaxation) -> tuple[Tensor, Tensor, Tensor]:
+    """Relax every sample until it settles or runs out of steps.
+
+    Returns the state `(samples, units)`, the evaluations of `T` and the residual, `(samples,)`.
+    """
+    solver = make_solver(phase.network, relaxation, state)
+    final = state.clone()
+    steps = torch.zeros(len(state), dtype=torch.int64, device=state.device)
+    residual = torch.zeros_like(state[:, 0])
+    places = torch.arange(len(state), device=state.device)
+    for step in range(1, relaxation.max_steps + 1):
+        image = phase.image(state)
+        reach = solver.residual(image - state)
+        steps[places], residual[places] = step, reach
+        moving = reach > relaxation.tolerance  # false for NaN, which stops the sample at once
+        if not moving.all():
+            final[places[~moving]] = state[~moving]
+            rows = moving.nonzero()[:, 0]
+            places, state, image, reach = (
+                kept.index_select(0, rows) for kept in (places, state, image, reach)
+            )
+            phase = phase.select(rows)
+            solver.select(rows)
+        if not len(places):
+            break
+        state = solver.advance(phase, state, image, reach)
+    final[places] = state
+    return final, steps, residual
+
+
+class FixedPoint:
+    """`s + damping (T(s) - s)`."""
+
+    def __init__(self, damping: float) -> None:
+        self._damping = damping
+
+    def residual(self, displacement: Tensor) -> Tensor:
+        """The largest displacement."""
+        return displacement.abs().amax(-1)
+
+    def select(self, rows: Tensor) -> None:
+        """Nothing to forget."""
+
+    def advance(self, phase: Phase, state: Tensor, image: Tensor, residual: Tensor) -> Tensor:
+        """Go all the way to the image, or a part of it."""
+        return image if self._damping == 1.0 else state + self._damping * (image - state)
+
+
+class Alternating:
+    """The first half of the layers from the second, then the second from the first."""
+
+    def __init__(self, network: Network, like: Tensor) -> None:
+        self._first = torch.zeros(network.units, dtype=torch.bool, device=like.device)
+        for name in network.halves[0]:
+            self._first[network.columns[name]] = True
+        self._second_settled = False
+
+    def residual(self, displacement: Tensor) -> Tensor:
+        """The largest displacement; after a step the second half has none."""
+        if self._second_settled:
+            displacement = displacement[:, self._first]
+        return displacement.abs().amax(-1)
+
+    def select(self, rows: Tensor) -> None:
+        """Nothing to forget."""
+
+    def advance(self, phase: Phase, state: Tensor, image: Tensor, residual: Tensor) -> Tensor:
+        """Update one half, then the other from what it has become."""
+        self._second_settled = True
+        state = torch.where(self._first, image, state)
+        return torch.where(self._first, state, phase.image(state))
+
+
+class Anderson:
+    """The mixture of the last steps of a sample whose displacements cancel best.
+
+        minimise |sum_i a_i g_i|^2, sum_i a_i = 1, g = T(s) - s      s <- sum_i a_i T(s_i)
+
+    Where a mixture brought a larger residual, the sample goes back to the plain step from the
+    state before it, and starts a new history.
+    """
+
+    def __init__(self, network: Network, memory: int, like: Tensor) -> None:
+        samples, units = like.shape
+        self._memory = memory
+        self._images = like.new_zeros(samples, memory, units)
+        self._directions = like.new_zeros(samples, memory, units)
+        self._residuals = like.new_ones(samples, memory)
+        self._gram = like.new_zeros(samples, memory, memory)
+        self._held = torch.zeros(samples, dtype=torch.int64, device=like.device)
+        self._slot = 0
+        rules = [layer.rule for layer in network.layers for _ in range(layer.size)]
+        self._low = like.new_tensor([rule.low for rule in rules])
+        self._high = like.new_tensor([rule.high for rule in rules])
+
+    def residual(self, displacement: Tensor) -> Tensor:
+        """The largest displacement."""
+        return displacement.abs().amax(-1)
+
+    def select(self, rows: Tensor) -> None:
+        """Forget the history of all other samples."""
+        self._images = self._images.index_select(0, rows)
+        self._directions = self._directions.index_select(0, rows)
+        self._residuals = self._residuals.index_select(0, rows)
+        self._gram = self._gram.index_select(0, rows)
+        self._held = self._held.index_select(0, rows)
+
+    def advance(self, phase: Phase, state: Tensor, image: Tensor, residual: Tensor) -> Tensor:
+        """Mix, or go back where the last mixture made things worse."""
+        # A mixture of one is the plain step: going back from it would return to the same state.
+        worse = (self._held > 1) & (residual > self._residuals[:, self._slot])
+        plain = self._images[:, self._slot].clone()
+        self._slot = (self._slot + 1) % self._memory
+        self._remember(image, image - state, residual)
+        self._held = torch.where(worse, 0, (self._held + 1).clamp(max=self._memory))
+        # Differences from the newest image keep the rounding of large weights off the state.
+        offsets = self._images - image[:, None]
+        mixture = image + (self._weights(residual)[..., None] * offsets).sum(1)
+        mixture = torch.where(mixture.isfinite(), mixture, image)
+        return torch.where(worse[:, None], plain, mixture.clamp(self._low, self._high))
+
+    def _remember(self, image: Tensor, displacement: Tensor, residual: Tensor) -> None:
+        """Write a step over the oldest, with its displacement scaled to a residual of one."""
+        direction = displacement / residual[:, None]
+        self._images[:, self._slot] = image
+        self._directions[:, self._slot] = direction
+        self._residuals[:, self._slot] = residual
+        products = (self._directions * direction[:, None]).sum(-1)
+        self._gram[:, self._slot], self._gram[..., self._slot] = products, products
+
+    def _weights(self, residual: Tensor) -> Tensor:
+        """Weights of the steps that are held, `(samples, memory)`."""
+        slots = torch.arange(self._memory, device=residual.device)
+        valid = (self._slot - slots) % self._memory < self._held[:, None]
+        ratio = valid * residual[:, None] / self._residuals
+        gram = self._gram * (valid[:, None] & valid[..., None])
+        # The systems are tiny: double precision costs nothing, and mps leaves them to the cpu.
+        home = torch.device("cpu") if gram.device.type == "mps" else gram.device
+        gram = gram.to(home).double()
+        diagonal = gram.diagonal(dim1=-2, dim2=-1)
+        diagonal *= 1.0 + RIDGE * torch.finfo(residual.dtype).eps
+        diagonal += (~valid).to(home)
+        solved: Tensor = torch.linalg.solve_ex(gram, ratio.to(home).double())[0]
+        weights = solved.to(ratio.dtype).to(ratio.device) * ratio
+        return weights / weights.sum(-1, keepdim=True)
+
+
+def make_solver(network: Network, relaxation: Relaxation, like: Tensor) -> Solver:
+    """Build the solver of a relaxation, for states of the shape and device of `like`."""
+    if relaxation.solver == "alternating":
+        return Alternating(network, like)
+    if relaxation.solver == "anderson":
+        return Anderson(network, relaxation.memory, like)
+    return FixedPoint(relaxation.damping)

@@ -1,0 +1,185 @@
+"""What every backend is held to: the backends, the networks, and the formulas that judge them.
+
+A new backend is one more entry of `CANDIDATES`. `test_conformance.py` runs the suite.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+import numpy as np
+
+from adapters.torch_backend import TorchBackend
+from engine import dynamics
+from engine.arrays import FloatArray
+from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.compiled import NumbaBackend
+from engine.coupling import Lateral
+from engine.network import Network, layered, looped_mlp
+from engine.params import Params, initial_params
+from golden.reference import ReferenceBackend
+
+SAMPLES = 6
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A backend and what may be asked of it."""
+
+    name: str
+    build: Callable[[Network, Params], Backend]
+    dtype: type[np.floating]
+    tolerance: float
+    """Residual it must reach."""
+    error: float
+    """Largest difference from the formulas in double precision, where values are of order one."""
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+    """What it does not do, by the name of a solver or a property, each with the reason."""
+
+    def settling(self, solver: str = "fixed_point", damping: float = 1.0) -> Relaxation:
+        """Return a relaxation that leads to the tolerance."""
+        return Relaxation(400, self.tolerance, solver, damping)  # type: ignore[arg-type]
+
+
+PLAIN_STEPS = {"anderson": "the scalar reference judges by plain steps only"}
+DOUBLE_SUMS = {"overflow": "the scalar reference sums in double, where no float32 overflows"}
+FLOAT32 = {"dtype": np.float32, "tolerance": 2e-6, "error": 2e-5}
+FLOAT64 = {"dtype": np.float64, "tolerance": 1e-11, "error": 1e-9}
+
+CANDIDATES = (
+    Candidate("reference-32", ReferenceBackend, **FLOAT32, unsupported=PLAIN_STEPS | DOUBLE_SUMS),
+    Candidate("reference-64", ReferenceBackend, **FLOAT64, unsupported=PLAIN_STEPS),
+    Candidate("numba-32", NumbaBackend, **FLOAT32),
+    Candidate("numba-64", NumbaBackend, **FLOAT64),
+    Candidate("torch-32", partial(TorchBackend, device="cpu"), **FLOAT32),
+    Candidate("torch-64", partial(TorchBackend, device="cpu"), **FLOAT64),
+)
+
+NETWORKS = {
+    "looped": looped_mlp(4, 6, 3),
+    "layered-1": layered((4, 6, 3)),
+    "layered-2": layered((4, 6, 5, 3)),
+    "layered-3": layered((4, 5, 6, 4, 3)),
+    "hard-sigmoid": layered((4, 6, 3), "hard_sigmoid", "squared_error"),
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One backend with one network, a batch, and the same in double precision for the judge."""
+
+    candidate: Candidate
+    network: Network
+
+    @cached_property
+    def params(self) -> Params:
+        """Weights within the contraction range; biases that keep hard sigmoids off their edges."""
+        rng = np.random.default_rng(7)
+        params = initial_params(self.network, rng, self.candidate.dtype)
+        for name, block in params.items():
+            if name.startswith("b"):
+                block[...] = 0.3 + 0.1 * rng.standard_normal(block.shape)
+        return params
+
+    @cached_property
+    def x(self) -> FloatArray:
+        """Inputs, `(SAMPLES, inputs)`."""
+        rng = np.random.default_rng(8)
+        return rng.normal(0.0, 0.7, (SAMPLES, self.network.inputs)).astype(self.candidate.dtype)
+
+    @cached_property
+    def y(self) -> FloatArray:
+        """One-hot targets, `(SAMPLES, outputs)`."""
+        classes = np.arange(SAMPLES) % self.network.outputs
+        return np.eye(self.network.outputs, dtype=self.candidate.dtype)[classes]
+
+    @cached_property
+    def backend(self) -> Backend:
+        """The backend under trial."""
+        return self.candidate.build(self.network, self.params)
+
+    @cached_property
+    def clamped(self) -> Clamped:
+        """The whole batch."""
+        return self.backend.clamp(self.x, self.y)
+
+    def relax(self, beta: float = 0.0, start: FloatArray | None = None) -> Equilibrium:
+        """Let the backend settle to its tolerance."""
+        return self.backend.relax(self.clamped, beta, self.candidate.settling(), start)
+
+    @property
+    def solvers(self) -> list[str]:
+        """Solvers that both the backend and the network have."""
+        solvers = set(self.backend.solvers)
+        if any(isinstance(coupling, Lateral) for coupling in self.network.couplings):
+            solvers.discard("alternating")  # a layer coupled to itself has no halves
+        return sorted(solvers)
+
+
+def image(trial: Trial, state: FloatArray, beta: float = 0.0) -> FloatArray:
+    """`T(s)` by the formulas, in double precision."""
+    params, x, y = (np.float64(a) for a in (trial.params.theta, trial.x, trial.y))
+    blocks = Params(trial.network, params)
+    drive = dynamics.clamped_drive(trial.network, blocks, x)
+    mapped: FloatArray = dynamics.step(trial.network, blocks, x, y, np.float64(state), beta, drive)
+    return mapped
+
+
+def origin(trial: Trial) -> FloatArray:
+    """Where a relaxation begins by itself: `sigma(input drive)`."""
+    blocks = trial.params.astype(np.float64)
+    drive = dynamics.clamped_drive(trial.network, blocks, np.float64(trial.x))
+    state: FloatArray = dynamics.activate(trial.network, drive)
+    return state
+
+
+def equilibrium(trial: Trial, beta: float = 0.0) -> FloatArray:
+    """The fixed point by plain iteration of the formulas."""
+    state, mapped = origin(trial), image(trial, origin(trial), beta)
+    while np.abs(mapped - state).max() > 1e-14:
+        state, mapped = mapped, image(trial, mapped, beta)
+    return mapped
+
+
+def walk(trial: Trial, relaxation: Relaxation, beta: float = 0.0) -> Equilibrium:
+    """What solvers `fixed_point` and `alternating` have to do, in the plainest words."""
+    first = np.ones(trial.network.units, bool)
+    if relaxation.solver == "alternating":
+        for name in trial.network.halves[1]:
+            first[trial.network.columns[name]] = False
+    state, settled = origin(trial), np.zeros(SAMPLES, bool)
+    steps, residual = np.zeros(SAMPLES, np.int64), np.zeros(SAMPLES)
+    for _ in range(relaxation.max_steps):
+        mapped = image(trial, state, beta)
+        steps[~settled] += 1
+        residual[~settled] = np.abs(mapped - state).max(-1)[~settled]
+        settled = residual <= relaxation.tolerance
+        moved = np.where(first, state + relaxation.damping * (mapped - state), state)
+        moved = np.where(first, moved, image(trial, moved, beta))
+        state = np.where(settled[:, None], state, moved)
+    return Equilibrium(state, steps, residual, settled, beta)
+
+
+def slopes(trial: Trial, state: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """dE/dtheta and dC/dtheta summed over samples, each `(network.size,)`, by the formulas."""
+    network, state = trial.network, np.float64(state)
+    blocks, x, y = trial.params.astype(np.float64), np.float64(trial.x), np.float64(trial.y)
+    energy, cost = (Params(network, np.zeros(network.size)) for _ in range(2))
+    for coupling in network.couplings:
+        ends = [network.of(name, state) for name in coupling.layers]
+        energy[coupling.name][...] = -coupling.correlate(blocks[coupling.name], x, *ends)
+    read = network.of(network.readout.layer, state)
+    for name, slope in network.readout.correlate(blocks, read, y).items():
+        cost[name][...] = slope
+    return energy.theta, cost.theta
+
+
+def mean_cost(trial: Trial, state: FloatArray) -> float:
+    """Mean cost of a state, in double precision."""
+    blocks = trial.params.astype(np.float64)
+    return float(dynamics.cost(trial.network, blocks, np.float64(state), trial.y).mean())
+
+
+def assert_close(found: FloatArray, expected: FloatArray, error: float) -> None:
+    """Fail where two arrays differ by more than `error`, whatever their size."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=error)
