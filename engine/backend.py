@@ -50,12 +50,14 @@ class Relaxation:
         if self.memory < 1:
             raise EngineError(f"memory is {self.memory}, expected at least 1.")
 
-    def nudged(self, beta: float) -> "Relaxation":
+    def nudged(self, beta: float, rounding: float = 0.0) -> "Relaxation":
         """Return the same with a tolerance in proportion to `|beta|`.
 
-        A nudge moves the state by O(beta): an absolute tolerance would stop before it has.
+        A nudge moves the state by O(beta): an absolute tolerance would stop before it has. Below
+        `rounding` no tolerance can be met, so it is not scaled further than that.
         """
-        return replace(self, tolerance=self.tolerance * min(1.0, abs(beta)))
+        scaled = max(self.tolerance * min(1.0, abs(beta)), rounding)
+        return replace(self, tolerance=min(self.tolerance, scaled))
 
 
 @dataclass(frozen=True)
@@ -130,11 +132,14 @@ class Backend(ABC):
         The drive of the input is computed here, once for all phases of the batch.
         """
         inputs = checked_matrix("x", x, self.network.inputs, self.dtype)
+        if len(inputs) == 0:
+            raise EngineError("x holds no samples.")
         targets = None
         if y is not None:
             targets = checked_matrix("y", y, self.network.outputs, self.dtype)
             if len(targets) != len(inputs):
                 raise EngineError(f"y has {len(targets)} samples, x has {len(inputs)}.")
+            self.network.readout.check(targets)
         return Clamped(inputs, targets, self._drive(inputs), self.version)
 
     def relax(
@@ -163,8 +168,9 @@ class Backend(ABC):
             if len(start) != len(clamped.x):
                 raise EngineError(f"start has {len(start)} samples, x has {len(clamped.x)}.")
         equilibrium = self._relax(clamped, float(beta), relaxation, start)
-        if not np.isfinite(equilibrium.residual).all():
-            sample = int(np.flatnonzero(~np.isfinite(equilibrium.residual))[0])
+        finite = np.isfinite(equilibrium.residual) & np.isfinite(equilibrium.state).all(axis=1)
+        if not finite.all():
+            sample = int(np.flatnonzero(~finite)[0])
             raise DivergenceError(
                 f"the state of sample {sample} stopped being finite at step "
                 f"{equilibrium.steps[sample]} (beta {beta}): lower the learning rate or the cap."

@@ -93,6 +93,7 @@ class Bias:
 
     name: str
     layer: str
+    start: float = 0.0
     clamped: ClassVar[bool] = True
 
     @property
@@ -105,8 +106,8 @@ class Bias:
         return (sizes[self.layer],)
 
     def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Zero."""
-        return np.zeros(shape)
+        """The same value everywhere."""
+        return np.full(shape, self.start)
 
     def potential(self, w: Array, x: Array, *states: Array) -> Array:
         """`sum_j b_j s_j`."""

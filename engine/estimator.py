@@ -82,6 +82,18 @@ def named_estimator(name: str, beta: float) -> Estimator:
     return known[name](beta)
 
 
+def check_estimator(estimator: Estimator) -> None:
+    """Refuse pairs that do not estimate a derivative at `beta = 0`."""
+    total = sum(c for _, c in estimator)
+    slope = sum(beta * c for beta, c in estimator)
+    scale = sum(abs(c) for _, c in estimator)
+    if not (abs(total) <= 1e-9 * scale and abs(slope - 1.0) <= 1e-9):
+        raise EngineError(
+            f"estimator {estimator} has sum c = {total:g} and sum c beta = {slope:g}, "
+            "expected 0 and 1."
+        )
+
+
 def estimate(
     backend: Backend,
     clamped: Clamped,
@@ -97,8 +109,10 @@ def estimate(
     """
     if clamped.y is None:
         raise EngineError("a gradient needs targets y, but none were clamped.")
+    check_estimator(estimator)
     free = free or Relaxation()
     nudged = nudged or free
+    rounding = 8.0 * float(np.finfo(gradient.dtype).eps)  # of a state, which is at most one
     share = 1.0 / len(clamped.x)
     settled = backend.relax(clamped, relaxation=free)
     gradient[:] = 0.0
@@ -107,7 +121,7 @@ def estimate(
     for beta, coefficient in estimator:
         phase = settled
         if beta != 0.0:
-            phase = backend.relax(clamped, beta, nudged.nudged(beta), settled.state)
+            phase = backend.relax(clamped, beta, nudged.nudged(beta, rounding), settled.state)
             steps.append(float(phase.steps.mean()))
             unsettled.append(_unsettled(phase))
         backend.accumulate(clamped, phase, gradient, energy=coefficient * share)

@@ -201,7 +201,9 @@ def layered(
     couplings += [
         Dense(f"W_{k + 2}", below, above) for k, (below, above) in enumerate(pairwise(names))
     ]
-    couplings += [Bias(f"b_{k + 1}", name) for k, name in enumerate(names)]
+    # A hard sigmoid starts in the middle of its range: at its edge half of the nudges are lost.
+    start = 0.5 if activation == "hard_sigmoid" else 0.0
+    couplings += [Bias(f"b_{k + 1}", name, start) for k, name in enumerate(names)]
     top = names[-1]
     reader = SquaredError(top) if readout == "squared_error" else SoftmaxReadout(top, sizes[-1])
     return Network(sizes[0], layers, tuple(couplings), reader)

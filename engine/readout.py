@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from engine.arrays import Array, FloatArray, namespace
+from engine.errors import EngineError
 
 
 class Readout(Protocol):
@@ -25,6 +26,9 @@ class Readout(Protocol):
 
     def width(self, size: int) -> int:
         """Number of outputs, which is the number of columns of a target."""
+
+    def check(self, y: FloatArray) -> None:
+        """Refuse targets `(samples, width)` that the cost does not allow."""
 
     def initial(self, rng: np.random.Generator, size: int) -> dict[str, FloatArray]:
         """Draw starting values of the blocks."""
@@ -60,6 +64,14 @@ class SoftmaxReadout:
         """The number of classes."""
         return self.outputs
 
+    def check(self, y: FloatArray) -> None:
+        """Refuse rows that are not probabilities."""
+        totals = y.sum(axis=1)
+        wrong = (np.abs(totals - 1) > 1e-3) | (y < 0).any(axis=1)
+        if wrong.any():
+            sample = int(np.flatnonzero(wrong)[0])
+            raise EngineError(f"target {sample} is {y[sample]}, expected probabilities.")
+
     def initial(self, rng: np.random.Generator, size: int) -> dict[str, FloatArray]:
         """`W_out ~ 0.5 N(0, 1 / size)`: small, so that the first nudges are gentle."""
         weight = 0.5 * size**-0.5 * rng.standard_normal((size, self.outputs))
@@ -79,7 +91,7 @@ class SoftmaxReadout:
         """`-sum_k y_k ln p_k`."""
         logits = self._logits(blocks, s)
         xp = namespace(logits)
-        return xp.log(xp.exp(logits).sum(-1)) * y.sum(-1) - (y * logits).sum(-1)
+        return xp.log(xp.exp(logits).sum(-1)) - (y * logits).sum(-1)
 
     def nudge(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
         """`(p - y) W_out'`."""
@@ -109,6 +121,9 @@ class SquaredError:
     def width(self, size: int) -> int:
         """One output for each unit."""
         return size
+
+    def check(self, y: FloatArray) -> None:
+        """Any target will do."""
 
     def initial(self, rng: np.random.Generator, size: int) -> dict[str, FloatArray]:
         """No parameters."""
