@@ -1,0 +1,79 @@
+"""What a run measured, and the file that keeps it: one small JSON for each run."""
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Point:
+    """One epoch of a run.
+
+    `accuracy` is on the test part: it is drawn, and decides nothing. `cosine` is that of the
+    EqProp estimate with the autograd gradient on a fixed batch, where it was measured.
+    """
+
+    epoch: int
+    cost: float
+    accuracy: float
+    seconds: float
+    free_steps: float | None = None
+    nudged_steps: float | None = None
+    unsettled: float | None = None
+    cosine: float | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """One contestant on one task with one seed; accuracies are fractions of the test part."""
+
+    task: str
+    title: str
+    contestant: str
+    seed: int
+    accuracy: float
+    cost: float
+    n_test: int
+    majority_rate: float
+    parameters: int
+    settings: dict[str, Any]
+    curve: tuple[Point, ...]
+    returns: dict[str, list[float]] | None
+    """Returns of the `clone`, the `expert` and a `random` policy, episode by episode."""
+    seconds: float
+
+    @property
+    def key(self) -> str:
+        """Name of the run, unique within an experiment."""
+        return f"{self.task}-{self.contestant}-{self.seed}"
+
+
+def save_record(folder: Path, record: Record) -> None:
+    """Write a record as a whole or not at all."""
+    write_text(folder / f"{record.key}.json", json.dumps(asdict(record), indent=1))
+
+
+def load_record(path: Path) -> Record | None:
+    """Read a record; `None` if the file is not there or not a record."""
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        fields["curve"] = tuple(Point(**point) for point in fields["curve"])
+        return Record(**fields)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file atomically, with its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

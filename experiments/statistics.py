@@ -1,0 +1,244 @@
+"""Is EqProp as good as its baseline? Paired statistics over seeds, and one verdict for each task.
+
+Both contestants see the same split for the same seed, so everything rests on the differences
+`d = accuracy of EqProp - accuracy of the baseline`, seed by seed, and on Student's t.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from engine.arrays import FloatArray
+
+SIGNIFICANCE = 0.05
+CONFIDENCE = 0.95
+
+CONSTANT = 1e-12
+"""Differences that vary less than this do not vary: no test set has that many samples."""
+
+
+class StatisticsError(ValueError):
+    """Accuracies or settings that cannot be compared, as one sentence."""
+
+
+class Verdict(StrEnum):
+    """What may be said about EqProp on a task; `judge` says when."""
+
+    EQUIVALENT = "equivalent"
+    BETTER = "better"
+    WORSE = "worse"
+    UNDECIDED = "undecided (more seeds needed)"
+    AT_CHANCE = "at chance"
+
+
+@dataclass(frozen=True)
+class Score:
+    """Accuracy of one contestant over seeds, in fractions.
+
+    `std` is the sample deviation, NaN for a single seed. `p_chance` is that of the worst seed.
+    """
+
+    mean: float
+    std: float
+    p_chance: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """EqProp minus baseline on one task: estimates, and p-values before any correction.
+
+    `interval` is the two-sided 95 % interval of the mean difference. The equivalence test at 5 %
+    belongs to the 90 % interval, so `interval` may reach a little beyond an established margin.
+    """
+
+    seeds: int
+    eqprop: Score
+    baseline: Score
+    difference: float
+    difference_std: float
+    interval: tuple[float, float]
+    margin: float
+    p_equivalence: float
+    p_difference: float
+
+    @property
+    def p_chance(self) -> float:
+        """P-value of the claim that every run of both contestants beats the majority class."""
+        return max(self.eqprop.p_chance, self.baseline.p_chance)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A comparison, its p-values after Holm's correction over the tasks, and the verdict."""
+
+    comparison: Comparison
+    p_equivalence: float
+    p_difference: float
+    p_chance: float
+    verdict: Verdict
+
+
+def compare(
+    eqprop: Sequence[float],
+    baseline: Sequence[float],
+    *,
+    n_test: int | Sequence[int],
+    majority_rate: float | Sequence[float],
+    margin: float,
+) -> Comparison:
+    """Compare paired accuracies, one pair for each seed, as fractions of `n_test` samples.
+
+    `n_test` and `majority_rate` are one number, or one for each seed if the test part changes.
+    `margin` is a fraction as well: 0.005 is half a percentage point.
+
+    Chance: an exact binomial test of the correct answers against `majority_rate`, for each seed;
+    the worst seed counts. To pool the seeds would be lenient twice: it hides a run that failed
+    among runs that did not, and it counts a shared test set once for each seed as if it were new.
+
+    Equivalence: two one-sided paired t-tests against `-margin` and `+margin`; the larger p counts.
+
+    Differences that do not vary leave t undefined; its limit is taken: they are certainly inside
+    the margin or certainly not, and certainly zero or certainly not. A single seed shows nothing
+    about differences: both p-values are 1 and the interval is all that is possible, (-1, 1).
+    """
+    first = _checked_accuracies("EqProp", eqprop)
+    second = _checked_accuracies("Baseline", baseline)
+    if len(first) != len(second):
+        raise StatisticsError(
+            f"EqProp has {len(first)} accuracies and the baseline {len(second)}, expected pairs."
+        )
+    if not 0 < margin < 1:
+        raise StatisticsError(f"The margin is {margin}, expected a fraction between 0 and 1.")
+    samples, rates = _checked_test_parts(n_test, majority_rate, len(first))
+    difference = first - second
+    interval, p_equivalence, p_difference = _test_difference(difference, margin)
+    return Comparison(
+        seeds=len(first),
+        eqprop=_score(first, samples, rates),
+        baseline=_score(second, samples, rates),
+        difference=float(difference.mean()),
+        difference_std=_sample_std(difference),
+        interval=interval,
+        margin=float(margin),
+        p_equivalence=p_equivalence,
+        p_difference=p_difference,
+    )
+
+
+def judge(
+    comparisons: Mapping[str, Comparison], significance: float = SIGNIFICANCE
+) -> dict[str, Judgement]:
+    """Give a verdict for each task, with Holm's correction over the tasks for each of three tests.
+
+    In this order, each at `significance` after correction:
+
+    1. A run, of either contestant, that is not above the majority class: *at chance*. Two networks
+       that learned nothing are equal, and to beat one of them is no merit.
+    2. The difference is within the margin: *equivalent*, even if it is also significantly
+       different from zero, for the margin says which differences matter and this one does not.
+    3. The difference is significant and not shown to be within the margin: *better* or *worse*.
+    4. Otherwise *undecided*: a wide interval is not evidence of equality. More seeds narrow it.
+    """
+    if not 0 < significance < 1:
+        raise StatisticsError(f"The significance is {significance}, expected it between 0 and 1.")
+    cases = list(comparisons.values())
+    equivalence = holm([case.p_equivalence for case in cases])
+    difference = holm([case.p_difference for case in cases])
+    chance = holm([case.p_chance for case in cases])
+    judgements = {}
+    for k, (task, case) in enumerate(comparisons.items()):
+        p = (float(equivalence[k]), float(difference[k]), float(chance[k]))
+        judgements[task] = Judgement(case, *p, verdict=_verdict(case, *p, significance))
+    return judgements
+
+
+def holm(p_values: Sequence[float]) -> FloatArray:
+    """Adjust p-values for the number of tests by Holm's step-down method, in their order.
+
+    The k-th smallest of m is multiplied by `m - k + 1`; none may fall below a smaller one's.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p)
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return adjusted
+
+
+def _verdict(
+    case: Comparison,
+    p_equivalence: float,
+    p_difference: float,
+    p_chance: float,
+    significance: float,
+) -> Verdict:
+    if p_chance >= significance:
+        return Verdict.AT_CHANCE
+    if p_equivalence < significance:
+        return Verdict.EQUIVALENT
+    if p_difference < significance:
+        return Verdict.BETTER if case.difference > 0 else Verdict.WORSE
+    return Verdict.UNDECIDED
+
+
+def _score(accuracies: FloatArray, samples: npt.NDArray[np.int64], rates: FloatArray) -> Score:
+    p_chance = max(
+        float(stats.binomtest(round(a * n), int(n), rate, alternative="greater").pvalue)
+        for a, n, rate in zip(accuracies, samples, rates, strict=True)
+    )
+    return Score(float(accuracies.mean()), _sample_std(accuracies), p_chance)
+
+
+def _sample_std(values: FloatArray) -> float:
+    return float(values.std(ddof=1)) if len(values) > 1 else float("nan")
+
+
+def _test_difference(
+    difference: FloatArray, margin: float
+) -> tuple[tuple[float, float], float, float]:
+    """Interval of the mean difference, p-value of equivalence, p-value of a difference."""
+    if len(difference) == 1:
+        return (-1.0, 1.0), 1.0, 1.0
+    if np.ptp(difference) < CONSTANT:
+        size = float(np.abs(difference).max())
+        interval = (float(difference.min()), float(difference.max()))
+        return interval, float(size >= margin), float(size < CONSTANT)
+    above = stats.ttest_1samp(difference, -margin, alternative="greater")
+    below = stats.ttest_1samp(difference, margin, alternative="less")
+    two_sided = stats.ttest_1samp(difference, 0.0)
+    low, high = two_sided.confidence_interval(CONFIDENCE)
+    p_equivalence = max(float(above.pvalue), float(below.pvalue))
+    return (float(low), float(high)), p_equivalence, float(two_sided.pvalue)
+
+
+def _checked_accuracies(name: str, values: Sequence[float]) -> FloatArray:
+    accuracies = np.asarray(values, dtype=np.float64)
+    if accuracies.ndim != 1 or accuracies.size == 0:
+        raise StatisticsError(
+            f"{name} has accuracies of shape {accuracies.shape}, expected one for each seed."
+        )
+    wrong = accuracies[~((accuracies >= 0) & (accuracies <= 1))]
+    if wrong.size:
+        raise StatisticsError(f"{name} has an accuracy of {wrong[0]}, expected 0 to 1.")
+    return accuracies
+
+
+def _checked_test_parts(
+    n_test: int | Sequence[int], majority_rate: float | Sequence[float], seeds: int
+) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    samples, rates = np.asarray(n_test), np.asarray(majority_rate, dtype=np.float64)
+    for name, values in (("n_test", samples), ("majority_rate", rates)):
+        if values.shape not in ((), (seeds,)):
+            raise StatisticsError(
+                f"{name} has shape {values.shape}, expected one value, or one for each of the "
+                f"{seeds} seeds."
+            )
+    if samples.dtype.kind not in "iu" or samples.min() < 1:
+        raise StatisticsError(f"n_test is {n_test}, expected a whole number of samples above 0.")
+    if not ((rates > 0) & (rates <= 1)).all():
+        raise StatisticsError(f"majority_rate is {majority_rate}, expected above 0 and up to 1.")
+    return np.broadcast_to(samples, seeds), np.broadcast_to(rates, seeds)

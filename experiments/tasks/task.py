@@ -1,0 +1,129 @@
+"""What a task is: a declaration, and the split that its loader returns."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.model_selection import train_test_split
+
+from engine.arrays import FloatArray, IntArray
+
+RawArray: TypeAlias = npt.NDArray[Any]
+"""Inputs before normalisation, of any numeric type."""
+
+Part: TypeAlias = tuple[RawArray, IntArray]
+"""Raw inputs `(samples, inputs)` and their labels `(samples,)`."""
+
+Policy: TypeAlias = Callable[[FloatArray], IntArray]
+"""Map raw observations `(batch, inputs)` to actions `(batch,)`."""
+
+
+class TaskError(ValueError):
+    """A task, a data file or a policy that cannot be used, as one sentence."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A gymnasium environment with discrete actions, and an expert worth imitating in it."""
+
+    gym_id: str
+    actions: int
+    expert: Policy
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Normalised inputs (float32) and labels (int64) for training, validation and test.
+
+    `mean` and `scale` come from the training part alone: `x = (raw - mean) / scale`.
+    """
+
+    x_train: FloatArray
+    y_train: IntArray
+    x_valid: FloatArray
+    y_valid: IntArray
+    x_test: FloatArray
+    y_test: IntArray
+    mean: FloatArray
+    scale: FloatArray
+    description: str
+
+    @property
+    def majority_rate(self) -> float:
+        """Accuracy on the test part of the best constant answer."""
+        return float(np.bincount(self.y_test).max() / len(self.y_test))
+
+    def normalise(self, raw: RawArray) -> FloatArray:
+        """Return `raw` as the network saw its training inputs."""
+        return _scaled(raw, self.mean, self.scale)
+
+    def joined(self) -> "Split":
+        """Return the split with validation joined to training, for runs after tuning.
+
+        The validation part is then empty; the normalisation stays that of the tuned runs.
+        """
+        return replace(
+            self,
+            x_train=np.concatenate([self.x_train, self.x_valid]),
+            y_train=np.concatenate([self.y_train, self.y_valid]),
+            x_valid=self.x_valid[:0],
+            y_valid=self.y_valid[:0],
+            description=f"{self.description}; validation joined to training",
+        )
+
+
+@dataclass(frozen=True)
+class Task:
+    """A classification problem: `load(seed)` returns the same split for the same seed.
+
+    To run in other processes, `load` must pickle: a module's function, or a partial of one.
+    """
+
+    name: str
+    title: str
+    inputs: int
+    classes: int
+    load: Callable[[int], Split]
+    environment: Environment | None = None
+    """Where a cloned policy can act; its actions are then the classes."""
+
+
+def normalised_split(
+    train: Part, valid: Part, test: Part, *, per_feature: bool, description: str
+) -> Split:
+    """Build a split from raw parts, with the mean and deviation of the training part.
+
+    One number each for all inputs, or one for each input with `per_feature`. An input that never
+    varies in training is only centred.
+    """
+    axis = 0 if per_feature else None
+    mean = np.asarray(train[0].mean(axis, dtype=np.float64))
+    deviation = np.asarray(train[0].std(axis, dtype=np.float64))
+    scale = np.where(deviation > 0, deviation, 1.0)
+    x_train, x_valid, x_test = (_scaled(x, mean, scale) for x, _ in (train, valid, test))
+    y_train, y_valid, y_test = (y.astype(np.int64) for _, y in (train, valid, test))
+    return Split(
+        x_train, y_train, x_valid, y_valid, x_test, y_test, mean, scale, description=description
+    )
+
+
+def stratified_parts(x: RawArray, y: IntArray, seed: int) -> tuple[Part, Part, Part]:
+    """Cut samples into 60 % training, 20 % validation and 20 % test, class by class."""
+    x_rest, x_test, y_rest, y_test = train_test_split(
+        x, y, test_size=0.2, stratify=y, random_state=seed
+    )
+    x_train, x_valid, y_train, y_valid = train_test_split(
+        x_rest, y_rest, test_size=0.25, stratify=y_rest, random_state=seed
+    )
+    return (x_train, y_train), (x_valid, y_valid), (x_test, y_test)
+
+
+def _scaled(raw: RawArray, mean: FloatArray, scale: FloatArray) -> FloatArray:
+    # The difference is taken in float64, since a large mean would eat the digits that vary, but
+    # in place of float32: a float64 copy of MNIST would weigh 350 MB.
+    x = np.empty(raw.shape, dtype=np.float32)
+    np.subtract(raw, mean, out=x, dtype=np.float64, casting="same_kind")
+    np.divide(x, scale, out=x, dtype=np.float64, casting="same_kind")
+    return x
