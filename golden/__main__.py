@@ -1,0 +1,125 @@
+"""Judge the engine: `python -m golden` prints every proof, and fails if one is out of tolerance."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from adapters.torch_autograd import bptt_gradient, implicit_gradient
+from adapters.torch_backend import TorchBackend
+from engine.arrays import FloatArray
+from engine.compiled import NumbaBackend
+from engine.errors import EngineError
+from engine.network import Network
+from engine.params import Params
+from golden.cases import (
+    CAP,
+    GRADIENT_CAP,
+    UNCAPPED,
+    Case,
+    Factory,
+    initial_case,
+    judged_networks,
+    smooth_networks,
+    trained_case,
+)
+from golden.fidelity import Reference, difference_gradient
+from golden.report import (
+    Section,
+    report_bias,
+    report_couplings,
+    report_fidelity,
+    report_reference,
+    report_steps,
+)
+
+BACKENDS: dict[str, Factory] = {
+    "numba": NumbaBackend,
+    "torch": partial(TorchBackend, device="cpu"),
+}
+UNROLLED_STEPS = 400
+"""Enough for backpropagation through time to reach the equilibrium at the cap."""
+STEPPED = ("looped", "layered, depth 3")
+"""Networks that are printed step by step."""
+
+
+def main(arguments: Sequence[str] | None = None, backends: Mapping[str, Factory] = BACKENDS) -> int:
+    """Print the report on `backends`; return 0 if all of it is within tolerance."""
+    options = _parser().parse_args(arguments)
+    checks = 0
+    failures: list[str] = []
+    try:
+        for section in run_sections(backends, options.steps, options.seed):
+            print(f"## {section.title}\n\n{section.body}\n", flush=True)
+            checks += section.checks
+            failures += section.failures
+    except EngineError as error:
+        failures.append(f"stopped early: {error}")
+    for failure in failures:
+        print(f"Failure: {failure}")
+    verdict = f"all {checks} checks are within tolerance"
+    if failures:
+        verdict = f"{len(failures)} failures in {checks} checks"
+    print(f"Verdict: {verdict}.")
+    return 1 if failures else 0
+
+
+def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iterator[Section]:
+    """Yield every part of the report, each as soon as it has run."""
+    rng = np.random.default_rng(seed)
+    networks = judged_networks()
+    yield report_couplings(networks, rng)
+    for name in STEPPED:
+        for case in _stepped_cases(name, networks[name], rng):
+            yield from report_steps(case, backends, steps)
+            yield report_reference(case, backends, steps)
+    for name, network in networks.items():
+        if name not in STEPPED:
+            yield report_reference(initial_case(name, network, rng), backends, steps)
+    factory = next(iter(backends.values()))
+    references: dict[str, Reference] = {
+        "BPTT": partial(bptt_gradient, steps=UNROLLED_STEPS),
+        "implicit": implicit_gradient,
+        "finite differences": partial(_differences, factory),
+    }
+    cases = []
+    for name, network in smooth_networks().items():
+        start = initial_case(f"{name}, initial", network, rng)
+        cases += [start, trained_case(start, GRADIENT_CAP, f"{name}, trained")]
+    yield report_fidelity(cases, factory, references)
+    yield report_bias(cases, factory, implicit_gradient)
+
+
+def _stepped_cases(name: str, network: Network, rng: np.random.Generator) -> Iterator[Case]:
+    """Yield the network with and without a cap on its recurrent norm, at the start and trained."""
+    for norm, cap in ((CAP, CAP), (UNCAPPED, None)):
+        label = f"{name}, {'capped' if cap else 'uncapped'} (norm {norm})"
+        start = initial_case(f"{label}, initial", network, rng, norm)
+        yield start
+        yield trained_case(start, cap, f"{label}, trained")
+
+
+def _differences(
+    factory: Factory, network: Network, params: Params, x: FloatArray, y: FloatArray
+) -> FloatArray:
+    return difference_gradient(factory(network, params), x, y)
+
+
+def _whole(text: str, least: int) -> int:
+    if not (text.isdecimal() and int(text) >= least):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least {least}")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m golden", description=__doc__)
+    count, seed = partial(_whole, least=1), partial(_whole, least=0)
+    parser.add_argument("--steps", type=count, default=30, help="steps of a comparison (30)")
+    parser.add_argument("--seed", type=seed, default=0, help="seed of weights and data (0)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

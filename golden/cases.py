@@ -1,0 +1,126 @@
+"""The networks, data and parameters on which backends and gradients are judged."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from engine import dynamics
+from engine.arrays import FloatArray
+from engine.backend import Backend, Relaxation
+from engine.compiled import NumbaBackend
+from engine.errors import EngineError
+from engine.estimator import centered, estimate
+from engine.network import Network, layered, looped_mlp
+from engine.params import Params, initial_params
+from engine.readout import SoftmaxReadout
+from golden.fidelity import BETA
+
+Factory: TypeAlias = Callable[[Network, Params], Backend]
+
+SAMPLES = 6
+CAP = 0.95
+UNCAPPED = 1.5
+GRADIENT_CAP = 0.9
+"""Where gradients are judged: the bias grows as `(beta / (1 - cap))^2`, beta being fixed there."""
+RATE = 0.5
+UPDATES = 2000
+DROP = 0.7
+"""Training stops when the loss has come down to this share of what it was."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network at some parameters, with a batch to run it on."""
+
+    name: str
+    params: Params
+    x: FloatArray
+    y: FloatArray
+
+    @property
+    def network(self) -> Network:
+        """The network the parameters belong to."""
+        return self.params.network
+
+    def build(self, factory: Factory, dtype: npt.DTypeLike = np.float64) -> Backend:
+        """Return the backend that `factory` makes of this network, in one precision."""
+        return factory(self.network, self.params.astype(dtype))
+
+
+def judged_networks() -> dict[str, Network]:
+    """Return a looped network, layered ones of depth 1 to 4, and the other cost and activation."""
+    networks = {"looped": looped_mlp(5, 10, 3)}
+    for depth in range(1, 5):
+        networks[f"layered, depth {depth}"] = layered((5, *[10] * depth, 3))
+    for activation in ("tanh", "hard_sigmoid"):
+        name = f"squared error, {activation.replace('_', ' ')}"
+        networks[name] = layered((5, 7, 4), activation, "squared_error")
+    return networks
+
+
+def smooth_networks() -> dict[str, Network]:
+    """Return those without kinks: a nudge that crosses a kink has no order of bias."""
+    return {
+        name: network
+        for name, network in judged_networks().items()
+        if all(layer.activation == "tanh" for layer in network.layers)
+    }
+
+
+def initial_case(
+    name: str, network: Network, rng: np.random.Generator, norm: float | None = None
+) -> Case:
+    """Draw a batch and starting parameters, with the recurrent coupling scaled to `norm`."""
+    params = initial_params(network, rng, np.float64)
+    if norm is not None:
+        scale_recurrent(params, norm)
+    x = rng.standard_normal((SAMPLES, network.inputs))
+    return Case(name, params, x, _draw_targets(network, x, rng))
+
+
+def trained_case(case: Case, cap: float | None, name: str) -> Case:
+    """Follow the estimated gradient by plain steps until the loss has clearly dropped."""
+    backend = NumbaBackend(case.network, case.params)
+    gradient = np.zeros(case.network.size)
+    first = None
+    for _ in range(UPDATES):
+        clamped = backend.clamp(case.x, case.y)
+        report = estimate(backend, clamped, centered(BETA), gradient, Relaxation(100, 1e-8))
+        first = report.cost if first is None else first
+        if report.cost <= DROP * first:
+            return Case(name, backend.params.copy(), case.x, case.y)
+        backend.apply(-RATE * gradient)
+        if cap is not None and recurrent_norm(backend.params) > cap:
+            capped = backend.params.copy()
+            scale_recurrent(capped, cap)
+            backend.load(capped)
+    raise EngineError(f"the loss of '{case.name}' did not drop within {UPDATES} updates.")
+
+
+def recurrent_norm(params: Params) -> float:
+    """Return the spectral norm of the map from a state to its recurrent drive, which is linear."""
+    network = params.network
+    basis = np.eye(network.units, dtype=params.theta.dtype)
+    x = np.zeros((network.units, network.inputs), params.theta.dtype)
+    drive = dynamics.recurrent_drive(network, params, x, basis)
+    return float(np.linalg.norm(drive, 2))
+
+
+def scale_recurrent(params: Params, norm: float) -> None:
+    """Scale the recurrent couplings in place so that `recurrent_norm` is `norm`."""
+    now = recurrent_norm(params)
+    for coupling in params.network.recurrent:
+        params[coupling.name][...] *= norm / now
+
+
+def _draw_targets(network: Network, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """The classes of a random linear teacher, or its values within the range of the layer."""
+    teacher = x @ rng.standard_normal((network.inputs, network.outputs))
+    if isinstance(network.readout, SoftmaxReadout):
+        one_hot: FloatArray = np.eye(network.outputs)[teacher.argmax(-1)]
+        return one_hot
+    targets: FloatArray = 1 / (1 + np.exp(-teacher))
+    return targets

@@ -1,0 +1,218 @@
+"""The judge: a backend of scalar loops that is never optimised.
+
+It shares nothing with the backends it judges but the description of a network and the contract. A
+state is rounded to the precision of the parameters after every step; all sums are double.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.arrays import FloatArray
+from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.coupling import Coupling
+from engine.params import Params
+from golden import scalar
+from golden.scalar import Vector, Weights
+
+State: TypeAlias = dict[str, Vector]
+"""The units of one sample, by layer."""
+
+
+@dataclass(frozen=True)
+class _Sample:
+    x: Vector
+    y: Vector | None
+    drive: State
+
+
+@dataclass(frozen=True)
+class _Settled:
+    state: State
+    steps: int
+    residual: float
+    converged: bool
+
+
+class ReferenceBackend(Backend):
+    """Run a network by scalar Python loops, in the precision of `params`."""
+
+    solvers: ClassVar[frozenset[str]] = frozenset({"fixed_point", "alternating"})
+
+    @property
+    def dtype(self) -> npt.DTypeLike:
+        """Precision of the parameters."""
+        return self._params.theta.dtype
+
+    @property
+    def params(self) -> Params:
+        """The parameters; read only."""
+        return self._params
+
+    def predict(self, equilibrium: Equilibrium) -> FloatArray:
+        """Read the outputs `(samples, outputs)` from a state."""
+        readout = self.network.readout
+        rows = [
+            scalar.predict(readout, self._weights(), self._split(row)[readout.layer])
+            for row in equilibrium.state
+        ]
+        return np.array(rows, dtype=self.dtype)
+
+    def _load(self, params: Params) -> None:
+        self._params = params.copy()
+
+    def _apply(self, update: FloatArray) -> None:
+        theta = self._params.theta
+        for k in range(len(theta)):
+            theta[k] = float(theta[k]) + float(update[k])
+
+    def _drive(self, x: FloatArray) -> list[State]:
+        clamped = [coupling for coupling in self.network.couplings if coupling.clamped]
+        weights = self._weights()
+        return [self._sum_drives(clamped, weights, row.tolist(), {}) for row in x]
+
+    def _relax(
+        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
+    ) -> Equilibrium:
+        settled = []
+        for k, row in enumerate(clamped.x):
+            y = None if clamped.y is None else clamped.y[k].tolist()
+            sample = _Sample(row.tolist(), y, clamped.drive[k])
+            begin = self._activate(sample.drive) if start is None else self._split(start[k])
+            settled.append(self._settle(sample, beta, relaxation, begin))
+        return Equilibrium(
+            state=np.array([self._join(one.state) for one in settled], dtype=self.dtype),
+            steps=np.array([one.steps for one in settled], dtype=np.int64),
+            residual=np.array([one.residual for one in settled], dtype=self.dtype),
+            converged=np.array([one.converged for one in settled], dtype=np.bool_),
+            beta=beta,
+        )
+
+    def _accumulate(
+        self,
+        clamped: Clamped,
+        equilibrium: Equilibrium,
+        gradient: FloatArray,
+        energy: float,
+        cost: float,
+    ) -> None:
+        weights, readout = self._weights(), self.network.readout
+        total = [0.0] * self.network.size
+        for k, row in enumerate(clamped.x):
+            state = self._split(equilibrium.state[k])
+            for coupling in self.network.couplings:
+                ends = [state[name] for name in coupling.layers]
+                part = self._correlate(coupling, row.tolist(), ends)
+                self._add(total, coupling.name, part, -energy)
+            if clamped.y is not None:
+                s, y = state[readout.layer], clamped.y[k].tolist()
+                for name, part in scalar.correlate_readout(readout, weights, s, y).items():
+                    self._add(total, name, part, cost)
+        for k, value in enumerate(total):
+            gradient[k] += value
+
+    def _settle(
+        self, sample: _Sample, beta: float, relaxation: Relaxation, state: State
+    ) -> _Settled:
+        """Relax one sample; the two halves of a fixed point step are all layers and none."""
+        everything = tuple(self.network.columns)
+        first: tuple[str, ...] = everything
+        second: tuple[str, ...] = ()
+        if relaxation.solver == "alternating":
+            first, second = self.network.halves
+        checked = everything
+        residual = math.nan
+        for step in range(1, relaxation.max_steps + 1):
+            target = self._map(sample, beta, state)
+            residual = _distance(target, state, checked)
+            if not residual > relaxation.tolerance:
+                return _Settled(state, step, residual, residual <= relaxation.tolerance)
+            state = self._move(state, target, first, relaxation.damping)
+            if second:
+                state = self._move(state, self._map(sample, beta, state), second, 1.0)
+            checked = first  # the second half has just been put where the first sends it
+        return _Settled(state, relaxation.max_steps, residual, False)
+
+    def _map(self, sample: _Sample, beta: float, state: State) -> State:
+        """`T(s) = sigma(dPhi/ds - beta dC/ds)`."""
+        weights, readout = self._weights(), self.network.readout
+        drive = self._sum_drives(self.network.recurrent, weights, sample.x, state)
+        for name, row in drive.items():
+            for unit in range(len(row)):
+                row[unit] += sample.drive[name][unit]
+        if beta != 0.0 and sample.y is not None:
+            pull = scalar.nudge(readout, weights, state[readout.layer], sample.y)
+            for unit, part in enumerate(pull):
+                drive[readout.layer][unit] -= beta * part
+        return self._activate(drive)
+
+    def _sum_drives(
+        self, couplings: Iterable[Coupling], weights: dict[str, Weights], x: Vector, state: State
+    ) -> State:
+        total = {layer.name: [0.0] * layer.size for layer in self.network.layers}
+        for coupling in couplings:
+            ends = [] if coupling.clamped else [state[name] for name in coupling.layers]
+            sent = self._send(coupling, weights[coupling.name], x, ends)
+            for name, row in zip(coupling.layers, sent, strict=True):
+                for unit, part in enumerate(row):
+                    total[name][unit] += part
+        return total
+
+    def _send(
+        self, coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector]
+    ) -> tuple[Vector, ...]:
+        return scalar.send(coupling, w, x, ends)
+
+    def _correlate(self, coupling: Coupling, x: Vector, ends: Sequence[Vector]) -> Vector:
+        return scalar.correlate(coupling, x, ends)
+
+    def _activate(self, drive: State) -> State:
+        return {
+            layer.name: [
+                self._round(scalar.activate(layer.activation, h)) for h in drive[layer.name]
+            ]
+            for layer in self.network.layers
+        }
+
+    def _move(self, state: State, target: State, layers: tuple[str, ...], damping: float) -> State:
+        """`s + damping (T(s) - s)` for `layers`, in the form that is exactly `T(s)` undamped."""
+        moved = dict(state)
+        for name in layers:
+            moved[name] = [
+                self._round((1.0 - damping) * s + damping * t)
+                for s, t in zip(state[name], target[name], strict=True)
+            ]
+        return moved
+
+    def _add(self, total: Vector, name: str, part: Vector, coefficient: float) -> None:
+        start = self.network.blocks[name].start
+        for k, value in enumerate(part):
+            total[start + k] += coefficient * value
+
+    def _weights(self) -> dict[str, Weights]:
+        return {name: block.tolist() for name, block in self._params.items()}
+
+    def _round(self, value: float) -> float:
+        return float(self._params.theta.dtype.type(value))
+
+    def _split(self, row: FloatArray) -> State:
+        return {name: row[span].tolist() for name, span in self.network.columns.items()}
+
+    def _join(self, state: State) -> Vector:
+        return [value for name in self.network.columns for value in state[name]]
+
+
+def _distance(target: State, state: State, layers: tuple[str, ...]) -> float:
+    """`max_u |T(s)_u - s_u|` over `layers`; NaN if any is."""
+    largest = 0.0
+    for name in layers:
+        for t, s in zip(target[name], state[name], strict=True):
+            gap = abs(t - s)
+            if math.isnan(gap):
+                return gap
+            largest = max(largest, gap)
+    return largest

@@ -1,0 +1,135 @@
+"""The parts of the golden report: each runs its checks and says what is out of tolerance."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from engine.backend import Solver
+from engine.errors import EngineError
+from engine.network import Network
+from golden.bias import ORDERS, measure_bias_order
+from golden.cases import Case, Factory
+from golden.compare import compare_rules, compare_steps, format_steps
+from golden.couplings import check_network
+from golden.fidelity import BETA, LARGEST_ERROR, LEAST_COSINE, Reference, measure_fidelity
+from golden.metric import Metric, format_metrics, format_table
+from golden.reference import ReferenceBackend
+
+NUDGE = 0.1
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the report: tables, the number of checks, and those that failed."""
+
+    title: str
+    body: str
+    checks: int
+    failures: tuple[str, ...]
+
+
+def report_couplings(networks: Mapping[str, Network], rng: np.random.Generator) -> Section:
+    """Hold every closed form to autograd."""
+    rows, checks, failures = [], 0, []
+    for name, network in networks.items():
+        metrics = check_network(network, rng)
+        worst = max(metrics, key=lambda metric: metric.value)
+        rows.append((name, len(metrics), f"{worst.value:.1e}", f"{worst.threshold:.0e}"))
+        checks += len(metrics)
+        failures += _failures(name, metrics)
+    table = format_table(("Network", "Checks", "Largest relative error", "Threshold"), rows)
+    return Section("Closed forms against autograd, float64", table, checks, tuple(failures))
+
+
+def report_steps(case: Case, backends: Mapping[str, Factory], steps: int) -> list[Section]:
+    """Compare every pair of backends in float32, with a row for every step."""
+    sections = []
+    for left, right in combinations(backends, 2):
+        comparison = compare_steps(
+            case.build(backends[left], np.float32),
+            case.build(backends[right], np.float32),
+            case.x,
+            case.y,
+            steps=steps,
+        )
+        title = f"{left} against {right}, float32: {case.name}"
+        body = f"{format_steps(comparison)}\n\n{format_metrics(comparison.metrics)}"
+        failures = () if comparison.first is None else (f"{title}: {comparison.first}",)
+        sections.append(Section(title, body, len(comparison.metrics), failures))
+    return sections
+
+
+def report_reference(case: Case, backends: Mapping[str, Factory], steps: int) -> Section:
+    """Hold every backend to the scalar reference: free, nudged, alternating, and its local rule."""
+    judge = case.build(ReferenceBackend)
+    metrics, failures = [], []
+    for name, factory in backends.items():
+        backend = case.build(factory)
+        for beta, solver in _phases(case.network):
+            comparison = compare_steps(
+                backend, judge, case.x, case.y, beta=beta, steps=steps, solver=solver
+            )
+            phase = f"{name}, {solver.replace('_', ' ')}, beta {beta:g}"
+            largest = max(comparison.metrics, key=lambda metric: metric.value)
+            metrics.append(Metric(phase, largest.value, largest.threshold))
+            if comparison.first is not None:
+                failures.append(f"{case.name}, {phase}: {comparison.first}")
+        rules = compare_rules(backend, judge, case.x, case.y)
+        worst = max(rules, key=lambda metric: metric.value)
+        metrics.append(Metric(f"{name}, {worst.name}", worst.value, worst.threshold))
+        failures += _failures(f"{case.name}, {name}", rules)
+    title = f"Backends against the scalar reference, float64: {case.name}"
+    return Section(title, format_metrics(metrics), len(metrics), tuple(failures))
+
+
+def report_fidelity(
+    cases: Sequence[Case], factory: Factory, references: Mapping[str, Reference]
+) -> Section:
+    """Hold the centered estimate to every reference gradient."""
+    rows, failures = [], []
+    for case in cases:
+        for found in measure_fidelity(case.build(factory), case.x, case.y, references):
+            cosine, error = f"{found.cosine:.9f}", f"{found.relative_error:.1e}"
+            rows.append((case.name, found.reference, cosine, error))
+            if not found.passed:
+                failures.append(
+                    f"gradient of {case.name} against {found.reference}: "
+                    f"cosine {cosine}, relative error {error}"
+                )
+    cosine, error = f"Cosine (>= {LEAST_COSINE})", f"Relative error (<= {LARGEST_ERROR:.0e})"
+    table = format_table(("Network", "Reference", cosine, error), rows)
+    title = f"Gradient of equilibrium propagation, centered, beta {BETA}, float64"
+    return Section(title, table, len(rows), tuple(failures))
+
+
+def report_bias(cases: Sequence[Case], factory: Factory, trusted: Reference) -> Section:
+    """Hold the measured order of every estimator's bias to theory."""
+    rows, failures = [], []
+    for case in cases:
+        gradient = trusted(case.network, case.params, case.x, case.y)
+        for estimator in ORDERS:
+            found = measure_bias_order(case.build(factory), case.x, case.y, estimator, gradient)
+            betas = f"{found.betas[0]:.1e} to {found.betas[-1]:.1e}"
+            errors = f"{found.errors[0]:.1e} to {found.errors[-1]:.1e}"
+            slope, theory = f"{found.slope:.3f}", f"{found.order} ± {found.margin}"
+            rows.append((case.name, estimator, betas, errors, slope, theory))
+            if not found.passed:
+                failures.append(f"bias of {estimator}, {case.name}: order {slope}, not {theory}")
+    headers = ("Network", "Estimator", "beta", "Relative error", "Order", "Theory")
+    title = "Order of the bias in beta, float64"
+    return Section(title, format_table(headers, rows), len(rows), tuple(failures))
+
+
+def _phases(network: Network) -> list[tuple[float, Solver]]:
+    phases: list[tuple[float, Solver]] = [(0.0, "fixed_point"), (NUDGE, "fixed_point")]
+    try:
+        _ = network.halves
+    except EngineError:
+        return phases
+    return [*phases, (0.0, "alternating"), (NUDGE, "alternating")]
+
+
+def _failures(name: str, metrics: Iterable[Metric]) -> list[str]:
+    return [f"{name}, {metric.name}: {metric.value:.2e}" for metric in metrics if not metric.passed]

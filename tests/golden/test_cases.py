@@ -1,0 +1,62 @@
+"""The cases: scaled, trained and capped as their names say."""
+
+import numpy as np
+import pytest
+
+from engine.compiled import NumbaBackend
+from engine.errors import EngineError
+from engine.params import initial_params
+from golden import cases
+from golden.cases import (
+    CAP,
+    UNCAPPED,
+    initial_case,
+    judged_networks,
+    recurrent_norm,
+    scale_recurrent,
+    smooth_networks,
+    trained_case,
+)
+from golden.fidelity import mean_cost
+
+RECURRENT = [name for name, network in judged_networks().items() if network.recurrent]
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_norm_is_that_of_the_jacobian(name: str) -> None:
+    network = judged_networks()[name]
+    params = initial_params(network, np.random.default_rng(0), np.float64)
+    scale_recurrent(params, 0.7)
+    params.check()
+    matrix = np.zeros((network.units, network.units))
+    for coupling in network.recurrent:
+        source = network.columns[coupling.layers[0]]
+        target = network.columns[coupling.layers[-1]]
+        matrix[source, target] += params[coupling.name]
+        if source != target:
+            matrix[target, source] += params[coupling.name].T
+    assert np.abs(np.linalg.eigvalsh(matrix)).max() == pytest.approx(0.7)
+    assert recurrent_norm(params) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("name", smooth_networks())
+def test_training_lowers_the_loss_within_the_cap(name: str) -> None:
+    start = initial_case(name, smooth_networks()[name], np.random.default_rng(2))
+    trained = trained_case(start, CAP, "trained")
+    losses = [mean_cost(case.build(NumbaBackend), case.x, case.y) for case in (start, trained)]
+    assert losses[1] <= 0.7 * losses[0] + 1e-6
+    assert recurrent_norm(trained.params) <= CAP + 1e-12
+    assert not np.array_equal(start.params.theta, trained.params.theta)
+
+
+def test_training_without_a_cap_leaves_the_norm_above_one() -> None:
+    start = initial_case("looped", judged_networks()["looped"], np.random.default_rng(2), UNCAPPED)
+    assert recurrent_norm(start.params) == pytest.approx(UNCAPPED)
+    assert recurrent_norm(trained_case(start, None, "trained").params) > 1.2
+
+
+def test_training_that_gets_nowhere_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases, "UPDATES", 2)
+    start = initial_case("looped", judged_networks()["looped"], np.random.default_rng(0))
+    with pytest.raises(EngineError, match="the loss of 'looped' did not drop within 2 updates"):
+        trained_case(start, CAP, "trained")
