@@ -14,6 +14,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg.cython_blas  # noqa: F401  numba's BLAS: loaded now, thread limits can reach it
 from numba import njit, types
 from numba.extending import overload
 
