@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,7 +17,6 @@ from engine.network import Network
 from engine.params import Params
 from golden.cases import (
     CAP,
-    GRADIENT_CAP,
     UNCAPPED,
     Case,
     Factory,
@@ -33,6 +33,7 @@ from golden.report import (
     report_fidelity,
     report_reference,
     report_steps,
+    report_training,
 )
 
 BACKENDS: dict[str, Factory] = {
@@ -84,11 +85,13 @@ def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iter
         "implicit": implicit_gradient,
         "finite differences": partial(_differences, factory),
     }
-    cases = []
+    cases, starts = [], []
     for name, network in smooth_networks().items():
         start = initial_case(f"{name}, initial", network, rng)
-        cases += [start, trained_case(start, GRADIENT_CAP, f"{name}, trained")]
+        cases += [start, trained_case(start, CAP, f"{name}, trained")]
+        starts.append(replace(start, name=name))
     yield report_fidelity(cases, factory, references)
+    yield report_training(starts, CAP, factory, implicit_gradient)
     yield report_bias(cases, factory, implicit_gradient)
 
 

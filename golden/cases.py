@@ -7,15 +7,17 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from engine import dynamics
 from engine.arrays import FloatArray
 from engine.backend import Backend, Relaxation
 from engine.compiled import NumbaBackend
 from engine.errors import EngineError
-from engine.estimator import centered, estimate
 from engine.network import Network, layered, looped_mlp
+from engine.optimizer import Adam
 from engine.params import Params, initial_params
 from engine.readout import SoftmaxReadout
+from engine.run import Run
+from engine.spectral import SpectralCap, recurrent_norm
+from engine.train import Training, train_step
 from golden.fidelity import BETA
 
 Factory: TypeAlias = Callable[[Network, Params], Backend]
@@ -23,11 +25,10 @@ Factory: TypeAlias = Callable[[Network, Params], Backend]
 SAMPLES = 6
 CAP = 0.95
 UNCAPPED = 1.5
-GRADIENT_CAP = 0.9
-"""Where gradients are judged: the bias grows as `(beta / (1 - cap))^2`, beta being fixed there."""
-RATE = 0.5
+SETTLED = Relaxation(100, 1e-8)
+RATE = 0.01
 UPDATES = 2000
-DROP = 0.7
+DROP = 0.3
 """Training stops when the loss has come down to this share of what it was."""
 
 
@@ -81,32 +82,26 @@ def initial_case(
     return Case(name, params, x, _draw_targets(network, x, rng))
 
 
-def trained_case(case: Case, cap: float | None, name: str) -> Case:
-    """Follow the estimated gradient by plain steps until the loss has clearly dropped."""
+def trained_case(case: Case, cap: float | None, name: str, drop: float = DROP) -> Case:
+    """Train by EqProp until the loss has come down to `drop`."""
     backend = NumbaBackend(case.network, case.params)
-    gradient = np.zeros(case.network.size)
+    training = Training(
+        beta=BETA,
+        free=SETTLED,
+        nudged=SETTLED,
+        optimizer=Adam(RATE),
+        schedule="constant",
+        cap=None if cap is None else SpectralCap(cap),
+    )
+    run = Run.start(case.network, Adam.moments, backend.dtype, seed=0)
     first = None
     for _ in range(UPDATES):
-        clamped = backend.clamp(case.x, case.y)
-        report = estimate(backend, clamped, centered(BETA), gradient, Relaxation(100, 1e-8))
+        params = backend.params.copy()
+        report = train_step(backend, case.x, case.y, training, run, total=1)
         first = report.cost if first is None else first
-        if report.cost <= DROP * first:
-            return Case(name, backend.params.copy(), case.x, case.y)
-        backend.apply(-RATE * gradient)
-        if cap is not None and recurrent_norm(backend.params) > cap:
-            capped = backend.params.copy()
-            scale_recurrent(capped, cap)
-            backend.load(capped)
+        if report.cost <= drop * first:
+            return Case(name, params, case.x, case.y)
     raise EngineError(f"the loss of '{case.name}' did not drop within {UPDATES} updates.")
-
-
-def recurrent_norm(params: Params) -> float:
-    """Return the spectral norm of the map from a state to its recurrent drive, which is linear."""
-    network = params.network
-    basis = np.eye(network.units, dtype=params.theta.dtype)
-    x = np.zeros((network.units, network.inputs), params.theta.dtype)
-    drive = dynamics.recurrent_drive(network, params, x, basis)
-    return float(np.linalg.norm(drive, 2))
 
 
 def scale_recurrent(params: Params, norm: float) -> None:

@@ -5,7 +5,7 @@ central difference of the loss along directions that keep lateral blocks symmetr
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -76,10 +76,7 @@ def eqprop_gradient(
 ) -> FloatArray:
     """Estimate the gradient of the mean cost on converged phases, `(network.size,)`."""
     gradient = np.zeros(backend.network.size)
-    # `estimate` scales the tolerance with beta, which would ask for less than one rounding
-    least = min(abs(beta) for beta, _ in estimator if beta != 0.0)
-    nudged = replace(CONVERGED, tolerance=CONVERGED.tolerance / min(1.0, least))
-    report = estimate(backend, backend.clamp(x, y), estimator, gradient, CONVERGED, nudged)
+    report = estimate(backend, backend.clamp(x, y), estimator, gradient, CONVERGED)
     if report.unsettled > 0.0:
         raise EngineError(
             f"{report.unsettled:.1%} of the samples of all phases did not settle within "

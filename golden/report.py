@@ -8,16 +8,27 @@ import numpy as np
 
 from engine.backend import Solver
 from engine.errors import EngineError
+from engine.estimator import named_estimator
 from engine.network import Network
 from golden.bias import ORDERS, measure_bias_order
-from golden.cases import Case, Factory
+from golden.cases import Case, Factory, trained_case
 from golden.compare import compare_rules, compare_steps, format_steps
 from golden.couplings import check_network
-from golden.fidelity import BETA, LARGEST_ERROR, LEAST_COSINE, Reference, measure_fidelity
+from golden.fidelity import (
+    BETA,
+    LARGEST_ERROR,
+    LEAST_COSINE,
+    Reference,
+    compare_gradients,
+    eqprop_gradient,
+    measure_fidelity,
+)
 from golden.metric import Metric, format_metrics, format_table
 from golden.reference import ReferenceBackend
 
 NUDGE = 0.1
+LOSS_SHARES = (0.7, 0.3, 0.1)
+"""How far a network is trained where the growth of the bias is shown."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +113,29 @@ def report_fidelity(
     table = format_table(("Network", "Reference", cosine, error), rows)
     title = f"Gradient of equilibrium propagation, centered, beta {BETA}, float64"
     return Section(title, table, len(rows), tuple(failures))
+
+
+def report_training(
+    starts: Sequence[Case], cap: float, factory: Factory, trusted: Reference
+) -> Section:
+    """Show, without judging it, how the bias at a fixed beta grows as a network learns."""
+    rows = []
+    for start in starts:
+        for share in LOSS_SHARES:
+            case = trained_case(start, cap, start.name, share)
+            gradient = trusted(case.network, case.params, case.x, case.y)
+            curvature = case.network.readout.curvature(case.params)
+            errors = []
+            for beta in (BETA, BETA / 10):
+                estimated = eqprop_gradient(
+                    case.build(factory), case.x, case.y, named_estimator("centered", beta)
+                )
+                error = compare_gradients("trusted", estimated, gradient).relative_error
+                errors.append(f"{error:.1e}")
+            rows.append((case.name, f"{share:.0%}", f"{curvature:.2f}", *errors))
+    headers = ("Network", "Loss left", "Curvature of C", f"beta {BETA:g}", f"beta {BETA / 10:g}")
+    title = f"Relative error of the centered gradient as training goes on, cap {cap} (not judged)"
+    return Section(title, format_table(headers, rows), 0, ())
 
 
 def report_bias(cases: Sequence[Case], factory: Factory, trusted: Reference) -> Section:

@@ -12,7 +12,7 @@ from engine.network import layered, looped_mlp
 from engine.params import Params, initial_params
 from golden import bias
 from golden.bias import ORDERS, BiasOrder, measure_bias_order
-from golden.cases import GRADIENT_CAP, Case, initial_case, smooth_networks, trained_case
+from golden.cases import CAP, Case, initial_case, smooth_networks, trained_case
 from golden.directions import random_directions, symmetric_basis
 from golden.fidelity import (
     Fidelity,
@@ -29,7 +29,7 @@ STATES = ("initial", "trained")
 
 def make_case(name: str, state: str = "initial", seed: int = 0) -> Case:
     case = initial_case(name, smooth_networks()[name], np.random.default_rng(seed))
-    return trained_case(case, GRADIENT_CAP, name) if state == "trained" else case
+    return trained_case(case, CAP, name) if state == "trained" else case
 
 
 def differences(network: object, params: Params, x: FloatArray, y: FloatArray) -> FloatArray:
