@@ -5,7 +5,6 @@ The file appears whole or not at all, and reading it runs no code from it.
 
 import json
 import os
-import tempfile
 import zipfile
 from dataclasses import asdict
 from pathlib import Path
@@ -81,13 +80,13 @@ def load(path: Path | str) -> tuple[Params, Run | None, str]:
 
 def _write(path: Path, **arrays: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with partial.open("wb") as file:
             np.savez(file, **arrays)
-        os.replace(temporary, path)
+        os.replace(partial, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise
 
 

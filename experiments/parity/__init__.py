@@ -1,0 +1,1 @@
+"""EqProp against backprop, task by task."""

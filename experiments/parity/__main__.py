@@ -1,0 +1,176 @@
+"""Train EqProp and backprop side by side on the same tasks, and say whether they are equal.
+
+Without options: digits, CartPole and Acrobot, three seeds, no network needed. Finished runs are
+kept in the output folder: a second call goes on where the first one stopped.
+"""
+
+import argparse
+import hashlib
+import json
+import platform
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from joblib import cpu_count
+from rich.console import Console
+from rich.table import Table
+
+from engine.errors import EngineError
+from experiments.parity.contestants import Job, compile_kernels
+from experiments.parity.report import print_summary, write_report
+from experiments.parity.runner import LiveTable, RunnerError, run_jobs
+from experiments.parity.runs import CONTESTANTS, CONTROLS
+from experiments.parity.settings import BEST_BASELINE, settings_for
+from experiments.parity.tune import best_baselines, choose, tuning_jobs
+from experiments.records import Record, load_record, save_record, write_text
+from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
+
+FIRST_SEED = 42
+OFFLINE = ("digits", "cartpole", "acrobot")
+"""Tasks that need no download."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(given)
+    console = Console()
+    try:
+        if options.tune:
+            tune(options, console)
+        else:
+            compare(options, shlex.join(["python", "-m", "experiments.parity", *given]), console)
+    except (EngineError, RunnerError, TaskError, OSError) as error:
+        console.print(f"[red]Error:[/red] {error}", highlight=False)
+        return 2
+    except KeyboardInterrupt:
+        console.print("Stopped. Finished runs are kept; the same command goes on from here.")
+        return 130
+    return 0
+
+
+def compare(options: argparse.Namespace, command: str, console: Console) -> None:
+    """Do the runs that are not done yet, write the report and print its tables."""
+    names = [*CONTESTANTS, *([] if options.no_controls else CONTROLS)]
+    checksum = _checksum(options.data) if options.data else ""
+    jobs = []
+    for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
+        for task in _tasks(options):
+            for name in names:
+                settings = settings_for(task.name, name)
+                settings = replace(settings, data="" if task.name in TASKS else checksum)
+                if options.epochs is not None:
+                    settings = replace(settings, epochs=options.epochs)
+                jobs.append(Job(task, name, seed, settings))
+    records = _finish(jobs, options, console)
+    summary = write_report(
+        records, options.out, best_baseline=BEST_BASELINE, command=command, machine=_machine()
+    )
+    print_summary(summary, console)
+    console.print(f"The whole report: {options.out / 'report.html'}")
+
+
+def tune(options: argparse.Namespace, console: Console) -> None:
+    """Try every point of the grids on the validation split and print the best."""
+    jobs = tuning_jobs(_tasks(options))
+    chosen = choose(_run(jobs, len(jobs), options, console))
+    table = Table(title="Chosen on the validation split")
+    for column in ("task", "contestant", "chosen", "validation accuracy"):
+        table.add_column(column)
+    for row in chosen:
+        table.add_row(row["task"], row["contestant"], str(row["chosen"]), f"{row['accuracy']:.2%}")
+    console.print(table)
+    best = best_baselines(chosen)
+    console.print(f"Best backprop baseline: {best}")
+    path = options.out / "tuning.json"
+    write_text(path, json.dumps({"chosen": chosen, "best_baseline": best}, indent=1))
+    console.print(f"All of it: {path}. To use it, enter it in experiments/parity/settings.py.")
+
+
+def _finish(jobs: list[Job], options: argparse.Namespace, console: Console) -> list[Record]:
+    """Return the record of every job, from an earlier call or from a run now."""
+    folder = options.out / "runs"
+    kept: dict[str, Record] = {}
+    for job in jobs:
+        record = None if options.fresh else load_record(folder / f"{job.key}.json")
+        if record is not None and record.settings == job.settings.as_dict():
+            kept[job.key] = record
+    if kept:
+        console.print(f"{len(kept)} of {len(jobs)} runs were done before; --fresh repeats them.")
+    todo = [job for job in jobs if job.key not in kept]
+    for job, record in _run(todo, len(jobs), options, console):
+        save_record(folder, record)
+        kept[job.key] = record
+    return [kept[job.key] for job in jobs]
+
+
+def _run(
+    todo: list[Job], total: int, options: argparse.Namespace, console: Console
+) -> Iterator[tuple[Job, Record]]:
+    if not todo:
+        return
+    for job in {job.task.name: job for job in todo}.values():
+        job.task.load(job.seed)  # a download, or a complaint, happens once and here
+    compile_kernels()
+    live = options.out / "live"
+    for note in live.glob("*.json"):
+        note.unlink()
+    table = LiveTable(console, live, total, total - len(todo))
+    with table.shown() as count:
+        for job, record in run_jobs(todo, live, options.workers, options.scheduler):
+            count(job, record)
+            yield job, record
+
+
+def _tasks(options: argparse.Namespace) -> list[Task]:
+    names = list(TASKS) if options.tasks == ["all"] else options.tasks
+    if names is None:
+        names = [] if options.data else list(OFFLINE)
+    tasks = [find_task(name) for name in dict.fromkeys(names)]
+    return [*tasks, *([task_from_file(options.data)] if options.data else [])]
+
+
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+
+
+def _machine() -> dict[str, str]:
+    """Say where the numbers come from."""
+    packages = ("numpy", "numba", "scipy", "scikit-learn", "torch", "gymnasium")
+    found = {"python": platform.python_version(), "system": platform.system()}
+    found |= {"machine": platform.machine(), "cores": str(cpu_count())}
+    return found | {name: version(name) for name in packages}
+
+
+def _whole(text: str) -> int:
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.parity",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--tasks", nargs="+", metavar="NAME", help=f"tasks, or 'all': {', '.join(TASKS)}")
+    add("--data", type=Path, metavar="FILE", help="your own task: .npz with x and y, or .csv")
+    add("--seeds", type=_whole, default=3, metavar="N", help=f"seeds from {FIRST_SEED} on (3)")
+    add("--epochs", type=_whole, metavar="N", help="epochs in place of the tuned budget")
+    add("--no-controls", action="store_true", help="leave the four controls out")
+    add("--out", type=Path, default=Path("results/parity"), help="folder (results/parity)")
+    add("--fresh", action="store_true", help="repeat runs that are already in the folder")
+    add("--workers", type=_whole, default=cpu_count(), metavar="N", help="runs at once (cores)")
+    add("--scheduler", metavar="ADDRESS", help="run on a Dask cluster, such as tcp://host:8786")
+    add("--tune", action="store_true", help="choose the settings on the validation split instead")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

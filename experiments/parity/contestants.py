@@ -1,0 +1,246 @@
+"""The contestants of the parity experiment: train one on one task with one seed, and measure it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from adapters.torch_arrays import torch
+from adapters.torch_autograd import implicit_gradient
+from engine.arrays import FloatArray, IntArray
+from engine.backend import Backend, Clamped, Equilibrium, Relaxation, Solver
+from engine.compiled import NumbaBackend
+from engine.errors import EngineError
+from engine.estimator import estimate, named_estimator
+from engine.network import Network, layered, looped_mlp
+from engine.params import initial_params
+from engine.predict import predict_proba, targets_of
+from engine.run import Epoch
+from engine.train import Training, fit, train_step
+from experiments.parity.baselines import FeedForward, bptt_step
+from experiments.parity.settings import Settings
+from experiments.records import Point, Record
+from experiments.tasks import (
+    Split,
+    Task,
+    cloned_policy,
+    expert_policy,
+    policy_return,
+    random_policy,
+)
+
+EPISODES = 20
+COSINE_SAMPLES = 32
+COSINE_EPOCHS = 6
+"""At how many epochs the gradient is compared with autograd's."""
+TEST_STEPS = 100
+"""Most steps of a relaxation when a trained network is tested."""
+
+FROZEN = {
+    "no_recurrence": ("W_rec",),
+    "frozen_recurrence": ("W_rec",),
+    "readout_only": ("W_in", "b", "W_rec"),
+}
+
+Watch = Callable[[Point], None]
+Probabilities = Callable[[FloatArray], FloatArray]
+
+
+class FlippedBackend(NumbaBackend):
+    """The control that learns the wrong way: the sign of the hidden update is turned round."""
+
+    def _accumulate(
+        self,
+        clamped: Clamped,
+        equilibrium: Equilibrium,
+        gradient: FloatArray,
+        energy: float,
+        cost: float,
+    ) -> None:
+        super()._accumulate(clamped, equilibrium, gradient, -energy, cost)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training to do; with `final` false it is for tuning."""
+
+    task: Task
+    contestant: str
+    seed: int
+    settings: Settings
+    final: bool = True
+    label: str = ""
+
+    @property
+    def key(self) -> str:
+        """Name of the run, unique within an experiment."""
+        return f"{self.task.name}-{self.contestant}-{self.seed}{self.label}"
+
+    @property
+    def network(self) -> Network:
+        """The network that relaxes."""
+        inputs, hidden, classes = self.task.inputs, self.settings.hidden, self.task.classes
+        if self.contestant == "eqprop_layered":
+            return layered((inputs, hidden, hidden, classes))
+        return looped_mlp(inputs, hidden, classes)
+
+    @property
+    def training(self) -> Training:
+        """The settings as the engine takes them."""
+        training = self.settings.training(self.contestant, self.seed)
+        return replace(training, frozen=FROZEN.get(self.contestant, ()))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained contestant: class probabilities of inputs, its size, its epochs."""
+
+    probabilities: Probabilities
+    parameters: int
+    curve: tuple[Point, ...]
+
+
+def run_job(job: Job, watch: Watch | None = None) -> Record:
+    """Train one contestant and measure it; `watch` is told of every epoch.
+
+    A final run trains on training and validation together and is measured on the test part. A run
+    for tuning is measured on the validation part, and the test part is not touched. One thread,
+    whatever the machine has: the result does not depend on how many runs go at once.
+    """
+    began = time.perf_counter()
+    parts = job.task.load(job.seed)
+    tuned_on = replace(parts, x_test=parts.x_valid, y_test=parts.y_valid)
+    split = parts.joined() if job.final else tuned_on
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        train = _train_feedforward if job.contestant == "backprop_feedforward" else _train_network
+        trained = train(job, split, watch or (lambda point: None))
+        p = trained.probabilities(split.x_test)
+        returns = _returns(job, split, trained.probabilities) if job.final else None
+    likelihood = np.maximum(p[np.arange(len(p)), split.y_test], np.finfo(np.float32).tiny)
+    return Record(
+        task=job.task.name,
+        title=job.task.title,
+        contestant=job.contestant,
+        seed=job.seed,
+        accuracy=_accuracy(p, split.y_test),
+        cost=float(-np.log(likelihood).mean()),
+        n_test=len(split.y_test),
+        majority_rate=split.majority_rate,
+        parameters=trained.parameters,
+        settings=job.settings.as_dict(),
+        curve=trained.curve,
+        returns=returns,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def compile_kernels() -> None:
+    """Compile what the runs will need, once, before several processes want it at the same time."""
+    looped, stacked = looped_mlp(1, 1, 2), layered((1, 1, 1, 2))
+    pairs: list[tuple[Network, Solver]] = [(looped, "fixed_point"), (stacked, "alternating")]
+    for network, solver in pairs:
+        backend = NumbaBackend(network, initial_params(network, np.random.default_rng(0)))
+        backend.relax(backend.clamp([[0.0]]), relaxation=Relaxation(solver=solver))
+
+
+def _train_network(job: Job, split: Split, watch: Watch) -> Trained:
+    network, training = job.network, job.training
+    params = initial_params(network, np.random.default_rng(job.seed))
+    if job.contestant == "no_recurrence":
+        params["W_rec"][...] = 0.0
+    make = FlippedBackend if job.contestant == "flipped_sign" else NumbaBackend
+    backend = make(network, params)
+    settled = replace(training.free, max_steps=TEST_STEPS)
+    is_eqprop = job.contestant.startswith("eqprop")
+    probe = split.x_train[:COSINE_SAMPLES], split.y_train[:COSINE_SAMPLES]
+    probes = COSINE_EPOCHS if job.final else 0
+    probed = np.linspace(1, training.epochs, probes).round()
+    curve: list[Point] = []
+
+    def on_epoch(epoch: Epoch) -> None:
+        cosine = None
+        if is_eqprop and epoch.number in probed:
+            cosine = gradient_cosine(backend, *probe, training)
+        p = predict_proba(backend, split.x_test, settled)
+        curve.append(_point(epoch, _accuracy(p, split.y_test), is_eqprop, cosine))
+        watch(curve[-1])
+
+    step = bptt_step if job.contestant == "backprop_looped" else train_step
+    fit(backend, split.x_train, split.y_train, training, on_epoch=on_epoch, step=step)
+    return Trained(lambda x: predict_proba(backend, x, settled), network.size, tuple(curve))
+
+
+def _train_feedforward(job: Job, split: Split, watch: Watch) -> Trained:
+    hidden = job.settings.hidden
+    sizes = (job.task.inputs, hidden, hidden, job.task.classes)
+    model = FeedForward(sizes, job.settings.activation, job.seed)
+    curve: list[Point] = []
+
+    def on_epoch(epoch: Epoch) -> None:
+        p = model.probabilities(split.x_test)
+        curve.append(_point(epoch, _accuracy(p, split.y_test), False, None))
+        watch(curve[-1])
+
+    model.fit(split.x_train, split.y_train, job.training, on_epoch)
+    return Trained(model.probabilities, model.size, tuple(curve))
+
+
+def gradient_cosine(
+    backend: Backend, x: FloatArray, y: IntArray, training: Training
+) -> float | None:
+    """Return the cosine between the estimate, as trained with, and the exact gradient.
+
+    The exact one is autograd's by implicit differentiation in float64. `None` where it does not
+    exist, because a sample of the batch finds no equilibrium.
+    """
+    network = backend.network
+    targets = targets_of(network, y, backend.dtype)
+    gradient = np.zeros(network.size, backend.dtype)
+    beta = training.beta
+    if isinstance(beta, str):
+        raise TypeError("the cosine is measured for a stated beta")
+    phases = named_estimator(training.estimator, beta)
+    estimate(backend, backend.clamp(x, targets), phases, gradient, training.free, training.nudged)
+    closely = replace(training.free, max_steps=5000, tolerance=1e-9)
+    try:
+        exact = implicit_gradient(network, backend.params.astype(float), x, targets, closely)
+    except EngineError:
+        return None
+    scale = float(np.linalg.norm(gradient)) * float(np.linalg.norm(exact))
+    return float(gradient @ exact) / scale if scale > 0.0 else 0.0
+
+
+def _returns(job: Job, split: Split, probabilities: Probabilities) -> dict[str, list[float]] | None:
+    task, seed = job.task, job.seed
+    if task.environment is None:
+        return None
+    clone = cloned_policy(split, lambda x: probabilities(x).argmax(axis=1))
+    policies = {
+        "clone": clone,
+        "expert": expert_policy(task),
+        "random": random_policy(task, seed),
+    }
+    return {
+        name: policy_return(task, policy, EPISODES, seed).tolist()
+        for name, policy in policies.items()
+    }
+
+
+def _point(epoch: Epoch, accuracy: float, is_eqprop: bool, cosine: float | None) -> Point:
+    point = Point(epoch.number, epoch.cost, accuracy, epoch.seconds)
+    if not is_eqprop:
+        return point
+    return replace(
+        point,
+        free_steps=epoch.free_steps,
+        nudged_steps=epoch.nudged_steps,
+        unsettled=epoch.unsettled,
+        cosine=cosine,
+    )
+
+
+def _accuracy(probabilities: FloatArray, labels: IntArray) -> float:
+    return float((probabilities.argmax(axis=1) == labels).mean())

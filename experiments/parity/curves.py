@@ -1,0 +1,143 @@
+"""Plots over the epochs of training: accuracy, relaxation steps, gradient cosine."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from engine.arrays import FloatArray
+from experiments.parity.bars import COLOURS
+from experiments.parity.runs import CONTESTANTS, EQPROP, TITLES, Runs, TaskRuns, task_title
+from experiments.records import Record
+from experiments.reporting.plot_style import (
+    DASHED,
+    DOTTED,
+    accuracy_limits,
+    add_legend,
+    draw_panels,
+    is_leftmost,
+)
+
+DASHES: dict[str, Any] = dict(zip(CONTESTANTS, ("-", DASHED, "-", DASHED), strict=True))
+"""Hue tells the learning rule, dashes the network."""
+
+SETTLED_IN = 0.25
+"""Share of the epochs after which values decide about the range of a panel."""
+
+FEW_EPOCHS = 8
+FLOAT32_NOISE = 1e-7
+"""Nearer to 1 than this, cosines of float32 gradients cannot be told apart."""
+
+
+def draw_learning_curves(runs: Runs) -> Figure | None:
+    """Draw test accuracy against epoch, a panel for each task; `None` without any curve."""
+    tasks = _measured_tasks(runs, CONTESTANTS, "accuracy")
+    if not tasks:
+        return None
+    figure, panels = draw_panels([task_title(task) for task in tasks])
+    for axes, contestants in zip(panels, tasks, strict=True):
+        late = []
+        for name in CONTESTANTS:
+            epochs, curves = gather(contestants.get(name, {}).values(), "accuracy")
+            _draw_band(axes, epochs, 100 * curves, COLOURS[name], DASHES[name])
+            late.append(100 * curves[:, int(SETTLED_IN * epochs.size) :].ravel())
+        axes.set_ylim(*accuracy_limits(np.concatenate(late)))
+        _label(axes, "test accuracy (%)")
+    add_legend(figure, _entries(tasks, CONTESTANTS))
+    return figure
+
+
+def draw_steps(runs: Runs) -> Figure | None:
+    """Draw the relaxation steps of both phases; `None` if no run counted any."""
+    tasks = _measured_tasks(runs, EQPROP, "free_steps")
+    if not tasks:
+        return None
+    figure, panels = draw_panels([task_title(task) for task in tasks])
+    phases = (("free", "-"), ("nudged", DOTTED))
+    for axes, contestants in zip(panels, tasks, strict=True):
+        for name in EQPROP:
+            for phase, dashes in phases:
+                epochs, curves = gather(contestants.get(name, {}).values(), f"{phase}_steps")
+                _draw_band(axes, epochs, curves, COLOURS[name], dashes)
+        axes.set_ylim(bottom=0)
+        _label(axes, "steps to settle")
+    names = [name for name in EQPROP if any(name in task for task in tasks)]
+    looks = [
+        (f"{TITLES[n]}, {phase}", COLOURS[n], dashes) for n in names for phase, dashes in phases
+    ]
+    add_legend(figure, looks)
+    return figure
+
+
+def draw_cosines(runs: Runs) -> Figure | None:
+    """Draw the cosine with autograd's gradient; `None` if it was not measured."""
+    tasks = _measured_tasks(runs, EQPROP, "cosine")
+    if not tasks:
+        return None
+    figure, panels = draw_panels([task_title(task) for task in tasks])
+    for axes, contestants in zip(panels, tasks, strict=True):
+        for name in EQPROP:
+            epochs, curves = gather(contestants.get(name, {}).values(), "cosine")
+            distance = np.maximum(1.0 - curves, FLOAT32_NOISE)
+            _draw_band(axes, epochs, distance, COLOURS[name], DASHES[name])
+        _count_nines(axes)
+        _label(axes, "cosine with autograd")
+    add_legend(figure, _entries(tasks, EQPROP))
+    return figure
+
+
+def gather(records: Iterable[Record], field: str) -> tuple[FloatArray, FloatArray]:
+    """Return epochs `(n,)` and mean, lowest and highest value over seeds `(3, n)`."""
+    by_epoch: dict[int, list[float]] = {}
+    for record in records:
+        for point in record.curve:
+            value = getattr(point, field)
+            if value is not None:
+                by_epoch.setdefault(point.epoch, []).append(value)
+    epochs = sorted(by_epoch)
+    rows = [(np.mean(by_epoch[k]), min(by_epoch[k]), max(by_epoch[k])) for k in epochs]
+    return np.array(epochs, dtype=np.float64), np.array(rows).reshape(-1, 3).T
+
+
+def _measured_tasks(runs: Runs, names: Sequence[str], field: str) -> list[TaskRuns]:
+    """Return the tasks on which one of these contestants has a curve of that quantity."""
+    return [
+        task
+        for task in runs.values()
+        if any(gather(task.get(name, {}).values(), field)[0].size for name in names)
+    ]
+
+
+def _entries(tasks: Sequence[TaskRuns], names: Sequence[str]) -> list[tuple[str, str, Any]]:
+    present = [name for name in names if any(name in task for task in tasks)]
+    return [(TITLES[name], COLOURS[name], DASHES[name]) for name in present]
+
+
+def _draw_band(
+    axes: Axes, epochs: FloatArray, curves: FloatArray, colour: str, dashes: Any
+) -> None:
+    mean, low, high = curves
+    axes.fill_between(epochs, low, high, color=colour, alpha=0.16, linewidth=0)
+    # Dots show where it was measured, and a single epoch at all.
+    marker = "o" if len(epochs) <= FEW_EPOCHS else ""
+    axes.plot(epochs, mean, color=colour, linestyle=dashes, marker=marker, markersize=3.5)
+
+
+def _label(axes: Axes, quantity: str) -> None:
+    axes.set_xlabel("epoch")
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
+    if is_leftmost(axes):
+        axes.set_ylabel(quantity)
+
+
+def _count_nines(axes: Axes) -> None:
+    """Scale an axis of `1 - cosine` by decades, best on top, and label it with the cosine."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(high, 0.11), min(low, 9e-4))
+    axes.yaxis.set_major_locator(LogLocator(10))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda distance, _: f"{1 - distance:.7g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,99 @@
+"""The plots of the parity report, each as PNG, SVG and SVG for a dark page."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import matplotlib
+from matplotlib.figure import Figure as Drawing
+
+from experiments.parity.bars import draw_accuracies, draw_gaps, draw_seconds
+from experiments.parity.curves import draw_cosines, draw_learning_curves, draw_steps
+from experiments.parity.runs import Runs
+from experiments.parity.summary import Summary
+from experiments.reporting.document import Figure
+from experiments.reporting.plot_style import STYLE, for_dark_page, to_png, to_svg
+
+FOLDER = "plots"
+"""Where the plots lie, relative to the report."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot to be drawn; `draw` returns `None` where nothing was measured."""
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[Summary, Runs], Drawing | None]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A plot as drawn: the figure of the report, and the same as PNG."""
+
+    name: str
+    figure: Figure
+    png: bytes
+
+
+PLOTS = (
+    Plot(
+        "gap",
+        "Gap to the best backprop baseline",
+        "EqProp minus the best backprop baseline, paired by seed. Bars are 95 % confidence "
+        "intervals of the mean, grey areas the margins within which a gap does not matter.",
+        lambda summary, runs: draw_gaps(summary),
+    ),
+    Plot(
+        "accuracy",
+        "Accuracy on the test part",
+        "Mean and 95 % confidence interval (Student's t); small dots are the seeds. The dotted "
+        "line is the goal for EqProp. Each panel has its own range.",
+        lambda summary, runs: draw_accuracies(summary),
+    ),
+    Plot(
+        "learning_curves",
+        "Learning curves",
+        "Test accuracy after each epoch: mean over seeds, and the range from the lowest to the "
+        "highest seed. The first epochs may lie below the panel. The curves decide nothing: every "
+        "run is scored after its last epoch.",
+        lambda summary, runs: draw_learning_curves(runs),
+    ),
+    Plot(
+        "relaxation_steps",
+        "Relaxation steps",
+        "Steps until the network settles, mean over the samples of an epoch: solid in the free "
+        "phase, dotted in a nudged phase.",
+        lambda summary, runs: draw_steps(runs),
+    ),
+    Plot(
+        "gradient_cosine",
+        "Gradient against autograd",
+        "Cosine of the EqProp estimate with the gradient by autograd on a fixed batch, over "
+        "training: mean over seeds and range. The axis is logarithmic in the distance from 1.",
+        lambda summary, runs: draw_cosines(runs),
+    ),
+    Plot(
+        "seconds_per_epoch",
+        "Seconds per epoch",
+        "Median over epochs and seeds, with quartiles. Runs share the cores of the machine, EqProp "
+        "runs on compiled kernels and backprop on torch: the figure is about waiting, not about "
+        "the cost of the algorithms.",
+        lambda summary, runs: draw_seconds(runs),
+    ),
+)
+
+
+def draw_plots(summary: Summary, runs: Runs) -> list[Picture]:
+    """Draw every plot for which there is something to draw."""
+    pictures = []
+    with matplotlib.rc_context(STYLE):
+        for plot in PLOTS:
+            drawing = plot.draw(summary, runs) if runs else None
+            if drawing is not None:
+                svg = to_svg(drawing)
+                drawing.set_layout_engine("none")  # it is laid out: not once more for the PNG
+                path = f"{FOLDER}/{plot.name}.png"
+                figure = Figure(plot.title, plot.caption, path, svg, for_dark_page(svg))
+                pictures.append(Picture(plot.name, figure, to_png(drawing)))
+    return pictures

@@ -1,0 +1,112 @@
+"""The report of the parity experiment: its files, and its tables in the terminal."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from experiments.parity.details import returns_table
+from experiments.parity.document import build_document, lead_sentences
+from experiments.parity.plots import FOLDER, draw_plots
+from experiments.parity.runs import Runs, arrange_runs
+from experiments.parity.summary import Summary, summarise
+from experiments.parity.tables import controls_table, goals_table, headline_table
+from experiments.records import Point, Record, write_bytes, write_text
+from experiments.reporting.html_page import render_html
+from experiments.reporting.markdown_page import render_markdown
+from experiments.reporting.terminal_table import rich_table
+
+
+def write_report(
+    records: Iterable[Record],
+    folder: Path,
+    *,
+    best_baseline: Mapping[str, str],
+    command: str,
+    machine: Mapping[str, str],
+) -> Summary:
+    """Write every file of the report from the runs that there are, and return what they show.
+
+    `report.md`, `report.html`, `results.json`, `metrics.csv`, and PNG and SVG under `plots`. The
+    same records give the same files, whatever their order.
+    """
+    runs = arrange_runs(records)
+    summary = summarise(list_records(runs), best_baseline)
+    pictures = draw_plots(summary, runs)
+    for picture in pictures:
+        write_bytes(folder / FOLDER / f"{picture.name}.png", picture.png)
+        write_text(folder / FOLDER / f"{picture.name}.svg", picture.figure.svg)
+    figures = {picture.name: picture.figure for picture in pictures}
+    document = build_document(summary, runs, figures, command, machine)
+    write_text(folder / "metrics.csv", metrics_csv(runs))
+    write_text(folder / "results.json", results_json(summary, runs, command, machine))
+    write_text(folder / "report.md", render_markdown(document))
+    write_text(folder / "report.html", render_html(document))
+    return summary
+
+
+def print_summary(summary: Summary, console: Console) -> None:
+    """Print the headline, goals, controls and returns, and what is missing."""
+    tables = [headline_table(summary), goals_table(summary), controls_table(summary)]
+    for table in (*tables, returns_table(summary)):
+        if table is not None and table.rows:
+            console.print(rich_table(table, console.width))
+            console.print()
+    for sentence in lead_sentences(summary):
+        console.print(Text(sentence))
+    for sentence in summary.missing:
+        console.print(Text(f"Missing: {sentence}", style="yellow"))
+
+
+def list_records(runs: Runs) -> list[Record]:
+    """Return all records in the order of the report."""
+    return [record for task in runs.values() for by in task.values() for record in by.values()]
+
+
+def metrics_csv(runs: Runs) -> str:
+    """Return one row for every run and epoch; what was not measured is empty."""
+    columns = [field.name for field in fields(Point)]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["task", "contestant", "seed", *columns])
+    for record in list_records(runs):
+        for point in record.curve:
+            values = [getattr(point, name) for name in columns]
+            writer.writerow([record.task, record.contestant, record.seed, *values])
+    return text.getvalue()
+
+
+def results_json(summary: Summary, runs: Runs, command: str, machine: Mapping[str, str]) -> str:
+    """Return summary and every run with its settings; what is not a number becomes null."""
+    content = {
+        "command": command,
+        "machine": dict(machine),
+        "summary": asdict(summary),
+        "runs": [asdict(record) for record in list_records(runs)],
+    }
+    return json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: no NaN, no numpy scalars, text as keys."""
+    match value:
+        case Mapping():
+            return {str(key): _plain(entry) for key, entry in value.items()}
+        case list() | tuple():
+            return [_plain(entry) for entry in value]
+        case np.generic():
+            return _plain(value.item())
+        case float():
+            return value if math.isfinite(value) else None
+        case None | bool() | int() | str():
+            return value
+        case _:
+            return str(value)

@@ -1,0 +1,114 @@
+"""Run many trainings at once: on the local cores, or on a Dask cluster, through joblib."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+
+from joblib import Parallel, delayed, parallel_config
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from experiments.parity.contestants import Job, run_job
+from experiments.records import Point, Record, write_text
+
+
+class RunnerError(ValueError):
+    """Workers that cannot be used, as one sentence."""
+
+
+def run_jobs(
+    jobs: Sequence[Job], live: Path, workers: int, scheduler: str | None
+) -> Iterator[tuple[Job, Record]]:
+    """Yield each job with its record as soon as it is done, in any order.
+
+    Each run is single threaded and seeded, so the records do not depend on the workers. Workers
+    that share the file system with this process note their progress in the folder `live`.
+    """
+    with _workers(workers, scheduler):
+        calls = (delayed(_run)(k, job, live) for k, job in enumerate(jobs))
+        for k, record in Parallel(return_as="generator_unordered", batch_size=1)(calls):
+            yield jobs[k], record
+
+
+@contextmanager
+def _workers(count: int, scheduler: str | None) -> Iterator[None]:
+    if scheduler is None:
+        with parallel_config("loky", n_jobs=count, inner_max_num_threads=1):
+            yield
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise RunnerError('a scheduler needs Dask: pip install "settle[cluster]".') from None
+    try:
+        client = Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise RunnerError(f"no Dask scheduler answers at {scheduler} ({error}).") from None
+    with client, parallel_config("dask", n_jobs=-1):
+        yield
+
+
+def _run(number: int, job: Job, live: Path) -> tuple[int, Record]:
+    note = live / f"{job.key}.json"
+
+    def watch(point: Point) -> None:
+        state = {"epoch": point.epoch, "accuracy": point.accuracy, "of": job.settings.epochs}
+        with suppress(OSError):  # a worker elsewhere may have no such folder
+            write_text(note, json.dumps(state))
+
+    record = run_job(job, watch)
+    note.unlink(missing_ok=True)
+    return number, record
+
+
+class LiveTable:
+    """A table of what runs now and what is left; it is silent when not on a terminal."""
+
+    def __init__(self, console: Console, live: Path, total: int, done: int) -> None:
+        self._console, self._live, self._total, self._before = console, live, total, done
+        self._done = done
+        self._began = time.perf_counter()
+
+    @contextmanager
+    def shown(self) -> Iterator[Callable[[Job, Record], None]]:
+        """Show the table until the work ends; call what this yields for each finished run."""
+        if not self._console.is_terminal:
+            yield self._count
+            return
+        stop = Event()
+        with Live(console=self._console, get_renderable=self._draw, transient=True) as display:
+
+            def refresh() -> None:
+                while not stop.wait(0.5):
+                    display.refresh()
+
+            thread = Thread(target=refresh, daemon=True)
+            thread.start()
+            try:
+                yield self._count
+            finally:
+                stop.set()
+                thread.join()
+
+    def _count(self, job: Job, record: Record) -> None:
+        self._done += 1
+
+    def _draw(self) -> Table:
+        fresh, left = self._done - self._before, self._total - self._done
+        elapsed = time.perf_counter() - self._began
+        remaining = f", about {elapsed / fresh * left / 60:.1f} min left" if fresh else ""
+        table = Table(title=f"{self._done} of {self._total} runs done{remaining}")
+        for name in ("run", "epoch", "accuracy"):
+            table.add_column(name)
+        for note in sorted(self._live.glob("*.json")):
+            try:
+                state = json.loads(note.read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                continue  # being written, or just finished
+            epoch = f"{state['epoch']} of {state['of']}"
+            table.add_row(note.stem, epoch, f"{state['accuracy']:.2%}")
+        return table

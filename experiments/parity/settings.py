@@ -1,0 +1,87 @@
+"""The settings of the parity runs, in one table.
+
+What `CHOSEN` and `BEST_BASELINE` hold was chosen on the validation split, with seeds that no
+reported run uses, by the command that `--help` names as `--tune`. The rest is a budget that all
+contestants of a task share.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from engine.backend import Relaxation, Solver
+from engine.optimizer import Adam
+from engine.spectral import SpectralCap
+from engine.train import Training
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that a run depends on, apart from task, contestant and seed."""
+
+    hidden: int
+    batch_size: int
+    epochs: int
+    free_steps: int = 30
+    nudged_steps: int = 15
+    tolerance: float = 1e-3
+    cap: float = 0.95
+    cap_every: int = 5
+    lr: float = 2e-3
+    beta: float = 0.02
+    activation: str = "tanh"
+    """Of the feed-forward baseline; the networks that relax are tanh."""
+    data: str = ""
+    """Checksum of a user's file, so that runs on other contents are not taken for the same."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return asdict(self)
+
+    def training(self, contestant: str, seed: int) -> Training:
+        """Return the settings as the engine takes them; the layered network alternates."""
+        solver: Solver = "alternating" if contestant == "eqprop_layered" else "fixed_point"
+        free = Relaxation(self.free_steps, self.tolerance, solver)
+        return Training(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            beta=self.beta,
+            free=free,
+            nudged=replace(free, max_steps=self.nudged_steps),
+            optimizer=Adam(self.lr),
+            cap=SpectralCap(self.cap, self.cap_every),
+            seed=seed,
+        )
+
+
+_IMAGES = Settings(
+    hidden=256,
+    batch_size=128,
+    epochs=12,
+    free_steps=20,
+    nudged_steps=8,
+    cap_every=10,
+    beta=0.05,
+)
+BUDGETS = {
+    "digits": Settings(hidden=128, batch_size=32, epochs=30),
+    "mnist": _IMAGES,
+    "fashion_mnist": _IMAGES,
+    "cartpole": Settings(hidden=64, batch_size=64, epochs=20, beta=0.01),
+    "acrobot": Settings(hidden=64, batch_size=64, epochs=20, beta=0.01),
+}
+USER_BUDGET = Settings(hidden=64, batch_size=32, epochs=30)
+"""For data that a user brings."""
+
+CHOSEN: dict[str, dict[str, dict[str, Any]]] = {}
+"""Task, contestant: what tuning put in place of the budget's values."""
+
+BEST_BASELINE: dict[str, str] = {}
+"""The backprop contestant with the best validation accuracy."""
+
+
+def settings_for(task: str, contestant: str) -> Settings:
+    """Return the settings of a run; a control has those of the looped EqProp network."""
+    tuned = CHOSEN.get(task, {})
+    return replace(
+        BUDGETS.get(task, USER_BUDGET), **tuned.get(contestant, tuned.get("eqprop_looped", {}))
+    )

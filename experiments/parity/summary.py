@@ -1,0 +1,226 @@
+"""What the parity runs show: for each task the scores, the comparisons, the goals, the returns."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from experiments.parity.goals import REFERENCES, margin_of
+from experiments.parity.runs import (
+    BASELINES,
+    CONTESTANTS,
+    EQPROP,
+    LOOPED,
+    Runs,
+    TaskRuns,
+    arrange_runs,
+    list_seeds,
+    name_missing,
+)
+from experiments.records import Record
+from experiments.statistics import (
+    CONFIDENCE,
+    CONSTANT,
+    Comparison,
+    Judgement,
+    Verdict,
+    compare,
+    judge,
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One contestant on one task: accuracies by seed, as fractions, and how they came about.
+
+    `std` is NaN and `interval` (95 %, Student's t) is missing for a single seed. `settings` has
+    all values that occurred for each name, so one value unless runs of different settings mix.
+    """
+
+    accuracies: dict[int, float]
+    mean: float
+    std: float
+    interval: tuple[float, float] | None
+    parameters: tuple[int, ...]
+    settings: dict[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Returns:
+    """Sums of rewards of a policy over all episodes of all seeds."""
+
+    mean: float
+    median: float
+    std: float
+    episodes: int
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """One task. `judgements` compares each EqProp network with `baseline`, where both ran.
+
+    `chosen_on` says which part of the data chose the baseline. A goal is `None` if it does not
+    exist or was not measured. `returns` has the clones by contestant, `expert` and `random`.
+    """
+
+    name: str
+    title: str
+    n_test: tuple[int, ...]
+    majority_rate: float
+    results: dict[str, Result]
+    baseline: str | None
+    chosen_on: str | None
+    judgements: dict[str, Judgement]
+    accuracy_goal: bool | None
+    gap_goal: bool | None
+    returns: dict[str, Returns]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All tasks in the order of the registry, then a user's own, and what was not run."""
+
+    tasks: tuple[TaskSummary, ...]
+    seeds: tuple[int, ...]
+    missing: tuple[str, ...]
+
+
+def summarise(records: Iterable[Record], best_baseline: Mapping[str, str]) -> Summary:
+    """Summarise finished runs; `best_baseline` names the one that validation chose for a task.
+
+    Where it names none that ran, the baseline with the higher mean on the test part stands in: a
+    choice in hindsight, which can only flatter the baseline.
+    """
+    runs = arrange_runs(records)
+    baselines = {task: _pick_baseline(best_baseline.get(task), runs[task]) for task in runs}
+    judgements = {name: _judge_network(name, runs, baselines) for name in EQPROP}
+    tasks = tuple(
+        _summarise_task(
+            task,
+            runs[task],
+            baselines[task],
+            _part_that_chose(baselines[task], best_baseline.get(task)),
+            {name: judged[task] for name, judged in judgements.items() if task in judged},
+        )
+        for task in runs
+    )
+    return Summary(tasks, list_seeds(runs), name_missing(runs, baselines))
+
+
+def _pick_baseline(chosen: str | None, task: TaskRuns) -> str | None:
+    if chosen in task:
+        return chosen
+    there = [name for name in BASELINES if name in task]
+    return max(
+        there,
+        key=lambda name: float(np.mean([run.accuracy for run in task[name].values()])),
+        default=None,
+    )
+
+
+def _part_that_chose(baseline: str | None, chosen: str | None) -> str | None:
+    if baseline is None:
+        return None
+    return "validation" if baseline == chosen else "test"
+
+
+def _judge_network(
+    name: str, runs: Runs, baselines: Mapping[str, str | None]
+) -> dict[str, Judgement]:
+    comparisons = {}
+    for task, contestants in runs.items():
+        baseline = baselines[task]
+        if baseline is not None and name in contestants:
+            comparison = _compare(task, contestants[name], contestants[baseline])
+            if comparison is not None:
+                comparisons[task] = comparison
+    return judge(comparisons)
+
+
+def _compare(
+    task: str, eqprop: dict[int, Record], baseline: dict[int, Record]
+) -> Comparison | None:
+    seeds = [seed for seed in eqprop if seed in baseline]
+    if not seeds:
+        return None
+    return compare(
+        [eqprop[seed].accuracy for seed in seeds],
+        [baseline[seed].accuracy for seed in seeds],
+        n_test=[eqprop[seed].n_test for seed in seeds],
+        majority_rate=[eqprop[seed].majority_rate for seed in seeds],
+        margin=margin_of(task),
+    )
+
+
+def _summarise_task(
+    task: str,
+    contestants: TaskRuns,
+    baseline: str | None,
+    chosen_on: str | None,
+    judgements: dict[str, Judgement],
+) -> TaskSummary:
+    records = [record for by_seed in contestants.values() for record in by_seed.values()]
+    results = {name: _summarise_runs(list(by.values())) for name, by in contestants.items()}
+    reference, main = REFERENCES.get(task), judgements.get(LOOPED)
+    accuracy_goal = gap_goal = None
+    if reference is not None and LOOPED in results:
+        accuracy_goal = results[LOOPED].mean >= reference.goal - CONSTANT
+    if reference is not None and main is not None:
+        # Two networks at chance have no gap either: that is not what the goal means.
+        close = abs(main.comparison.difference) <= reference.margin + CONSTANT
+        gap_goal = close and main.verdict is not Verdict.AT_CHANCE
+    return TaskSummary(
+        name=task,
+        title=records[0].title,
+        n_test=tuple(sorted({record.n_test for record in records})),
+        majority_rate=float(np.mean([record.majority_rate for record in records])),
+        results=results,
+        baseline=baseline,
+        chosen_on=chosen_on,
+        judgements=judgements,
+        accuracy_goal=accuracy_goal,
+        gap_goal=gap_goal,
+        returns=_summarise_returns(contestants),
+    )
+
+
+def _summarise_runs(records: Sequence[Record]) -> Result:
+    values = np.array([record.accuracy for record in records])
+    mean, std, interval = float(values.mean()), float("nan"), None
+    if len(values) > 1:
+        std = float(values.std(ddof=1))
+        reach = std / len(values) ** 0.5 * float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1))
+        interval = (mean - reach, mean + reach)
+    names = dict.fromkeys(name for record in records for name in record.settings)
+    return Result(
+        accuracies={record.seed: record.accuracy for record in records},
+        mean=mean,
+        std=std,
+        interval=interval,
+        parameters=tuple(sorted({record.parameters for record in records})),
+        settings={
+            # Compared as text, since a setting may be a list.
+            name: tuple({str(r.settings.get(name)): r.settings.get(name) for r in records}.values())
+            for name in names
+        },
+    )
+
+
+def _summarise_returns(contestants: TaskRuns) -> dict[str, Returns]:
+    played: dict[str, dict[int, list[float]]] = {}
+    for name in CONTESTANTS:
+        for seed, record in contestants.get(name, {}).items():
+            for policy, totals in (record.returns or {}).items():
+                # Expert and random play from the same states for every contestant: count once.
+                owner = name if policy == "clone" else policy
+                if totals:
+                    played.setdefault(owner, {}).setdefault(seed, totals)
+    return {owner: _pool(by_seed) for owner, by_seed in played.items()}
+
+
+def _pool(by_seed: Mapping[int, Sequence[float]]) -> Returns:
+    totals = np.concatenate([np.asarray(played, dtype=np.float64) for played in by_seed.values()])
+    std = float(totals.std(ddof=1)) if len(totals) > 1 else float("nan")
+    return Returns(float(totals.mean()), float(np.median(totals)), std, len(totals))

@@ -1,0 +1,1 @@
+"""Reports: one document, rendered as a page, as Markdown and in the terminal."""
