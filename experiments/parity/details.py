@@ -13,7 +13,7 @@ from experiments.reporting.number_text import NONE, number, percent, setting
 
 UNUSED: dict[str, set[str]] = {
     "eqprop_looped": {"activation"},
-    "eqprop_layered": {"activation", "cap", "cap_every"},
+    "eqprop_layered": {"activation"},
     "backprop_looped": {"activation", "beta", "nudged_steps"},
     "backprop_feedforward": {
         "beta",

@@ -18,6 +18,7 @@ from experiments.parity.tables import (
     statistics_table,
 )
 from experiments.reporting.document import Block, Bullets, Code, Document, Figure, Section, Table
+from experiments.reporting.number_text import points
 from experiments.statistics import Verdict
 
 TITLE = "EqProp against backprop"
@@ -77,6 +78,12 @@ def lead_sentences(summary: Summary) -> list[str]:
     said = "; ".join(f"{verdict} on {_listed(titles)}" for verdict, titles in ordered)
     contest = "EqProp on the looped network against the best backprop baseline"
     sentences = [f"{contest}: {said or 'not compared'}."]
+    twins = [(task.title, task.same_network) for task in summary.tasks]
+    gaps = [f"{points(j.comparison.difference)} on {title}" for title, j in twins if j is not None]
+    if gaps:
+        sentences.append(
+            f"Against backprop on the same network, in percentage points: {_listed(gaps)}."
+        )
     goals = [(f"accuracy on {task.title}", task.accuracy_goal) for task in summary.tasks]
     goals += [(f"gap on {task.title}", task.gap_goal) for task in summary.tasks]
     measured = [(name, reached) for name, reached in goals if reached is not None]

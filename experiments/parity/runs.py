@@ -9,7 +9,8 @@ from experiments.tasks import TASKS
 
 LOOPED, LAYERED = "eqprop_looped", "eqprop_layered"
 EQPROP = (LOOPED, LAYERED)
-BASELINES = ("backprop_looped", "backprop_feedforward")
+BPTT = "backprop_looped"
+BASELINES = (BPTT, "backprop_feedforward")
 CONTESTANTS = EQPROP + BASELINES
 CONTROLS = ("no_recurrence", "frozen_recurrence", "readout_only", "flipped_sign")
 TITLES = {

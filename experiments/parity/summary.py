@@ -10,6 +10,7 @@ from scipy import stats
 from experiments.parity.goals import REFERENCES, margin_of
 from experiments.parity.runs import (
     BASELINES,
+    BPTT,
     CONTESTANTS,
     EQPROP,
     LOOPED,
@@ -61,6 +62,7 @@ class Returns:
 class TaskSummary:
     """One task. `judgements` compares each EqProp network with `baseline`, where both ran.
 
+    `same_network` compares EqProp with BPTT on the looped network: only the gradient differs.
     `chosen_on` says which part of the data chose the baseline. A goal is `None` if it does not
     exist or was not measured. `returns` has the clones by contestant, `expert` and `random`.
     """
@@ -73,6 +75,7 @@ class TaskSummary:
     baseline: str | None
     chosen_on: str | None
     judgements: dict[str, Judgement]
+    same_network: Judgement | None
     accuracy_goal: bool | None
     gap_goal: bool | None
     returns: dict[str, Returns]
@@ -96,6 +99,7 @@ def summarise(records: Iterable[Record], best_baseline: Mapping[str, str]) -> Su
     runs = arrange_runs(records)
     baselines = {task: _pick_baseline(best_baseline.get(task), runs[task]) for task in runs}
     judgements = {name: _judge_network(name, runs, baselines) for name in EQPROP}
+    twins = _judge_network(LOOPED, runs, {task: BPTT for task in runs if BPTT in runs[task]})
     tasks = tuple(
         _summarise_task(
             task,
@@ -103,6 +107,7 @@ def summarise(records: Iterable[Record], best_baseline: Mapping[str, str]) -> Su
             baselines[task],
             _part_that_chose(baselines[task], best_baseline.get(task)),
             {name: judged[task] for name, judged in judgements.items() if task in judged},
+            twins.get(task),
         )
         for task in runs
     )
@@ -131,7 +136,7 @@ def _judge_network(
 ) -> dict[str, Judgement]:
     comparisons = {}
     for task, contestants in runs.items():
-        baseline = baselines[task]
+        baseline = baselines.get(task)
         if baseline is not None and name in contestants:
             comparison = _compare(task, contestants[name], contestants[baseline])
             if comparison is not None:
@@ -160,6 +165,7 @@ def _summarise_task(
     baseline: str | None,
     chosen_on: str | None,
     judgements: dict[str, Judgement],
+    same_network: Judgement | None,
 ) -> TaskSummary:
     records = [record for by_seed in contestants.values() for record in by_seed.values()]
     results = {name: _summarise_runs(list(by.values())) for name, by in contestants.items()}
@@ -180,6 +186,7 @@ def _summarise_task(
         baseline=baseline,
         chosen_on=chosen_on,
         judgements=judgements,
+        same_network=same_network,
         accuracy_goal=accuracy_goal,
         gap_goal=gap_goal,
         returns=_summarise_returns(contestants),

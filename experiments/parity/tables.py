@@ -1,11 +1,11 @@
 """The tables of the parity report that say how EqProp did: headline, goals, tests, controls."""
 
 from experiments.parity.goals import REFERENCES
-from experiments.parity.runs import CONTROLS, EQPROP, LAYERED, LOOPED, TITLES
+from experiments.parity.runs import BPTT, CONTROLS, EQPROP, LAYERED, LOOPED, TITLES
 from experiments.parity.summary import Summary, TaskSummary
 from experiments.reporting.document import Badge, Cell, Table, Tone
 from experiments.reporting.number_text import NONE, percent, points, points_between, probability
-from experiments.statistics import Comparison, Verdict
+from experiments.statistics import Comparison, Judgement, Verdict
 
 TONES: dict[Verdict, Tone] = {
     Verdict.EQUIVALENT: "good",
@@ -103,25 +103,13 @@ def statistics_table(summary: Summary) -> Table:
     """List every test: both EqProp networks, p-values before and after Holm's correction."""
     rows: list[tuple[Cell, ...]] = []
     for task in summary.tasks:
-        for name in EQPROP:
-            if name not in task.judgements or task.baseline is None:
-                continue
-            judged = task.judgements[name]
-            case = judged.comparison
-            rows.append(
-                (
-                    task.title,
-                    SHORT[name],
-                    SHORT.get(task.baseline, task.baseline),
-                    str(case.seeds),
-                    gap_text(case),
-                    f"±{percent(case.margin)}",
-                    _before_after(case.p_equivalence, judged.p_equivalence),
-                    _before_after(case.p_difference, judged.p_difference),
-                    _before_after(case.p_chance, judged.p_chance),
-                    verdict_badge(judged.verdict),
-                )
-            )
+        rows += [
+            _test_row(task.title, name, task.baseline or NONE, task.judgements[name])
+            for name in EQPROP
+            if name in task.judgements
+        ]
+        if task.same_network is not None and task.baseline != BPTT:
+            rows.append(_test_row(task.title, LOOPED, BPTT, task.same_network))
     return Table(
         "Tests",
         (
@@ -138,7 +126,8 @@ def statistics_table(summary: Summary) -> Table:
         ),
         tuple(rows),
         caption="p-values before and, in brackets, after Holm's correction over the tasks, for "
-        "each network apart. Equivalence: two one-sided paired t-tests against the margin. "
+        "each pair of contestants apart; looped against BPTT is the same network with another "
+        "gradient. Equivalence: two one-sided paired t-tests against the margin. "
         "Difference: two-sided paired t-test. Chance: exact binomial test against the majority "
         "class, worst run of both contestants.",
         text_columns=3,
@@ -189,6 +178,22 @@ def goal_badge(reached: bool | None) -> Badge:
     if reached is None:
         return Badge("not measured", "open")
     return Badge("reached", "good") if reached else Badge("missed", "bad")
+
+
+def _test_row(title: str, name: str, baseline: str, judged: Judgement) -> tuple[Cell, ...]:
+    case = judged.comparison
+    return (
+        title,
+        SHORT[name],
+        SHORT.get(baseline, baseline),
+        str(case.seeds),
+        gap_text(case),
+        f"±{percent(case.margin)}",
+        _before_after(case.p_equivalence, judged.p_equivalence),
+        _before_after(case.p_difference, judged.p_difference),
+        _before_after(case.p_chance, judged.p_chance),
+        verdict_badge(judged.verdict),
+    )
 
 
 def _best_baseline(task: TaskSummary) -> str:
