@@ -38,6 +38,18 @@ def targets_of(network: Network, y: npt.ArrayLike, dtype: npt.DTypeLike) -> Floa
     return rows
 
 
+def checked_data(
+    backend: Backend, x: npt.ArrayLike, y: npt.ArrayLike
+) -> tuple[FloatArray, FloatArray]:
+    """Return inputs and targets as the backend takes them, or refuse them."""
+    inputs = checked_matrix("x", x, backend.network.inputs, backend.dtype)
+    targets = targets_of(backend.network, y, backend.dtype)
+    if len(targets) != len(inputs) or len(inputs) == 0:
+        raise EngineError(f"y has {len(targets)} samples, x has {len(inputs)}; need some of both.")
+    backend.network.readout.check(targets)
+    return inputs, targets
+
+
 def predict_outputs(
     backend: Backend,
     x: npt.ArrayLike,
@@ -87,10 +99,7 @@ def evaluate(
 ) -> Evaluation:
     """Measure mean cost, and accuracy where `y` holds class labels, at the free equilibrium."""
     network = backend.network
-    inputs = checked_matrix("x", x, network.inputs, backend.dtype)
-    targets = targets_of(network, y, backend.dtype)
-    if len(targets) != len(inputs) or len(inputs) == 0:
-        raise EngineError(f"y has {len(targets)} samples, x has {len(inputs)}; need some of both.")
+    inputs, targets = checked_data(backend, x, y)
     cost = steps = unsettled = right = 0.0
     for first in range(0, len(inputs), batch_size):
         rows = slice(first, first + batch_size)

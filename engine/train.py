@@ -9,13 +9,13 @@ from typing import TypeAlias
 import numpy.typing as npt
 
 from engine import checkpoint as files
-from engine.arrays import FloatArray, checked_matrix
+from engine.arrays import FloatArray
 from engine.backend import Backend, Relaxation
 from engine.errors import CheckpointError, EngineError
 from engine.estimator import Report, estimate, named_estimator, safe_beta, warn_unsafe
 from engine.optimizer import Adam, Optimizer, scheduled
 from engine.params import Params
-from engine.predict import evaluate, targets_of
+from engine.predict import checked_data, evaluate
 from engine.progress import progress_bar
 from engine.run import Epoch, Run
 from engine.spectral import SpectralCap
@@ -42,8 +42,9 @@ class Training:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise EngineError(f"{name} is {getattr(self, name)}, expected at least 1.")
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise EngineError(f"{name} is {value}, expected at least 1.")
         if isinstance(self.beta, str) and self.beta != "auto":
             raise EngineError(f"beta is '{self.beta}', expected a positive number or 'auto'.")
         named_estimator(self.estimator, 1.0 if isinstance(self.beta, str) else self.beta)
@@ -102,9 +103,10 @@ def fit(
     bit, as without the interruption.
     """
     training = training or Training()
-    if training.patience is not None and validation is None:
-        raise EngineError(f"patience {training.patience} needs a validation set.")
-    inputs, targets = _checked_data(backend, x, y, training)
+    _check_settings(backend, training, validation is not None)
+    inputs, targets = checked_data(backend, x, y)
+    if validation is not None:
+        checked_data(backend, *validation)
     run = _begin(backend, training, Path(checkpoint) if checkpoint and resume else None)
     warned = isinstance(training.beta, str)
     with progress_bar() as bar:
@@ -128,18 +130,13 @@ def fit(
     return run.history
 
 
-def _checked_data(
-    backend: Backend, x: npt.ArrayLike, y: npt.ArrayLike, training: Training
-) -> tuple[FloatArray, FloatArray]:
-    inputs = checked_matrix("x", x, backend.network.inputs, backend.dtype)
-    targets = targets_of(backend.network, y, backend.dtype)
-    if len(targets) != len(inputs) or len(inputs) == 0:
-        raise EngineError(f"y has {len(targets)} samples, x has {len(inputs)}; need some of both.")
+def _check_settings(backend: Backend, training: Training, has_validation: bool) -> None:
+    if training.patience is not None and not has_validation:
+        raise EngineError(f"patience {training.patience} needs a validation set.")
     for name in training.frozen:
         if name not in backend.network.blocks:
             known = ", ".join(backend.network.blocks)
             raise EngineError(f"no parameter block '{name}' to freeze; known: {known}.")
-    return inputs, targets
 
 
 def _begin(backend: Backend, training: Training, resume_from: Path | None) -> Run:

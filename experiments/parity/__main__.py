@@ -18,8 +18,10 @@ from pathlib import Path
 from joblib import cpu_count
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from engine.errors import EngineError
+from experiments.options import positive
 from experiments.parity.contestants import Job, compile_kernels
 from experiments.parity.report import print_summary, write_report
 from experiments.parity.runner import LiveTable, RunnerError, run_jobs
@@ -38,17 +40,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser().parse_args(given)
-    console = Console()
+    console = Console(markup=False)  # a path may hold brackets
     try:
         if options.tune:
             tune(options, console)
         else:
             compare(options, shlex.join(["python", "-m", "experiments.parity", *given]), console)
     except (EngineError, RunnerError, TaskError, OSError) as error:
-        console.print(f"[red]Error:[/red] {error}", highlight=False)
+        console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
         return 2
     except KeyboardInterrupt:
-        console.print("Stopped. Finished runs are kept; the same command goes on from here.")
+        kept = "Finished runs are kept; the same command goes on from here."
+        console.print(f"Stopped. {'Tuning keeps nothing.' if options.tune else kept}")
         return 130
     return 0
 
@@ -71,7 +74,7 @@ def compare(options: argparse.Namespace, command: str, console: Console) -> None
         records, options.out, best_baseline=BEST_BASELINE, command=command, machine=_machine()
     )
     print_summary(summary, console)
-    console.print(f"The whole report: {options.out / 'report.html'}")
+    console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
 
 
 def tune(options: argparse.Namespace, console: Console) -> None:
@@ -88,7 +91,8 @@ def tune(options: argparse.Namespace, console: Console) -> None:
     console.print(f"Best backprop baseline: {best}")
     path = options.out / "tuning.json"
     write_text(path, json.dumps({"chosen": chosen, "best_baseline": best}, indent=1))
-    console.print(f"All of it: {path}. To use it, enter it in experiments/parity/settings.py.")
+    console.print(f"All of it: {path}", soft_wrap=True)
+    console.print("To use it, enter it in experiments/parity/settings.py.")
 
 
 def _finish(jobs: list[Job], options: argparse.Namespace, console: Console) -> list[Record]:
@@ -117,6 +121,7 @@ def _run(
         job.task.load(job.seed)  # a download, or a complaint, happens once and here
     compile_kernels()
     live = options.out / "live"
+    live.mkdir(parents=True, exist_ok=True)  # a folder that cannot be is found before the work
     for note in live.glob("*.json"):
         note.unlink()
     table = LiveTable(console, live, total, total - len(todo))
@@ -135,7 +140,7 @@ def _tasks(options: argparse.Namespace) -> list[Task]:
 
 
 def _checksum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _machine() -> dict[str, str]:
@@ -144,12 +149,6 @@ def _machine() -> dict[str, str]:
     found = {"python": platform.python_version(), "system": platform.system()}
     found |= {"machine": platform.machine(), "cores": str(cpu_count())}
     return found | {name: version(name) for name in packages}
-
-
-def _whole(text: str) -> int:
-    if not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
-    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -161,12 +160,12 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--tasks", nargs="+", metavar="NAME", help=f"tasks, or 'all': {', '.join(TASKS)}")
     add("--data", type=Path, metavar="FILE", help="your own task: .npz with x and y, or .csv")
-    add("--seeds", type=_whole, default=3, metavar="N", help=f"seeds from {FIRST_SEED} on (3)")
-    add("--epochs", type=_whole, metavar="N", help="epochs in place of the tuned budget")
+    add("--seeds", type=positive, default=3, metavar="N", help=f"seeds from {FIRST_SEED} on (3)")
+    add("--epochs", type=positive, metavar="N", help="epochs in place of the tuned budget")
     add("--no-controls", action="store_true", help="leave the four controls out")
     add("--out", type=Path, default=Path("results/parity"), help="folder (results/parity)")
     add("--fresh", action="store_true", help="repeat runs that are already in the folder")
-    add("--workers", type=_whole, default=cpu_count(), metavar="N", help="runs at once (cores)")
+    add("--workers", type=positive, default=cpu_count(), metavar="N", help="runs at once (cores)")
     add("--scheduler", metavar="ADDRESS", help="run on a Dask cluster, such as tcp://host:8786")
     add("--tune", action="store_true", help="choose the settings on the validation split instead")
     return parser

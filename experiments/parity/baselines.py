@@ -36,7 +36,6 @@ class FeedForward:
     """A tanh or ReLU MLP with two hidden layers and softmax cross entropy, trained by torch."""
 
     def __init__(self, sizes: tuple[int, int, int, int], activation: str, seed: int) -> None:
-        torch.manual_seed(seed)
         inputs, first, second, outputs = sizes
         bend = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}[activation]
         self._model = torch.nn.Sequential(
@@ -46,6 +45,13 @@ class FeedForward:
             bend(),
             torch.nn.Linear(second, outputs),
         )
+        # Torch's own start, but from a generator that no other thread of the process draws from.
+        generator = torch.Generator().manual_seed(seed)
+        for layer in self._model:
+            if isinstance(layer, torch.nn.Linear):
+                bound = layer.in_features**-0.5
+                for parameter in layer.parameters():
+                    torch.nn.init.uniform_(parameter, -bound, bound, generator=generator)
 
     @property
     def size(self) -> int:

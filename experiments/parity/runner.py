@@ -61,7 +61,8 @@ def _run(number: int, job: Job, live: Path) -> tuple[int, Record]:
             write_text(note, json.dumps(state))
 
     record = run_job(job, watch)
-    note.unlink(missing_ok=True)
+    with suppress(OSError):
+        note.unlink()
     return number, record
 
 
