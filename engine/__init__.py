@@ -3,7 +3,7 @@
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
 from engine.checkpoint import load, save
 from engine.compiled import NumbaBackend
-from engine.errors import CheckpointError, DivergenceError, EngineError
+from engine.errors import CheckpointError, DivergenceError, EngineError, NudgeWarning
 from engine.estimator import centered, estimate, four_point, one_sided, symmetric
 from engine.network import Layer, Network, layered, looped_mlp
 from engine.optimizer import SGD, Adam
@@ -23,6 +23,7 @@ __all__ = [
     "Equilibrium",
     "Layer",
     "Network",
+    "NudgeWarning",
     "NumbaBackend",
     "Params",
     "Relaxation",

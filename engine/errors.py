@@ -9,5 +9,9 @@ class DivergenceError(EngineError):
     """A relaxation produced a number that is not finite."""
 
 
+class NudgeWarning(UserWarning):
+    """A beta so large that the estimated gradient may be wrong."""
+
+
 class CheckpointError(EngineError):
     """A file that is not a complete checkpoint of this program."""

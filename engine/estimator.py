@@ -14,7 +14,7 @@ import numpy as np
 from engine import dynamics
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
-from engine.errors import EngineError
+from engine.errors import EngineError, NudgeWarning
 
 Estimator: TypeAlias = tuple[tuple[float, float], ...]
 EstimatorName = Literal["one_sided", "centered", "four_point"]
@@ -150,6 +150,7 @@ def warn_unsafe(backend: Backend, beta: float) -> bool:
             f"beta {beta:g} times the curvature of the cost {curvature:.3g} is "
             f"{beta * curvature:.2g}, over the safe {SAFE_NUDGE:g}: the gradient may be wrong; "
             f"use beta {SAFE_NUDGE / curvature:.2g} or 'auto'.",
+            NudgeWarning,
             stacklevel=3,
         )
     return unsafe

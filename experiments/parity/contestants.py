@@ -1,6 +1,7 @@
 """The contestants of the parity experiment: train one on one task with one seed, and measure it."""
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from adapters.torch_autograd import implicit_gradient
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation, Solver
 from engine.compiled import NumbaBackend
-from engine.errors import EngineError
+from engine.errors import EngineError, NudgeWarning
 from engine.estimator import estimate, named_estimator
 from engine.network import Network, layered, looped_mlp
 from engine.params import initial_params
@@ -114,7 +115,9 @@ def run_job(job: Job, watch: Watch | None = None) -> Record:
     tuned_on = replace(parts, x_test=parts.x_valid, y_test=parts.y_valid)
     split = parts.joined() if job.final else tuned_on
     torch.set_num_threads(1)
-    with threadpool_limits(1):
+    with threadpool_limits(1), warnings.catch_warnings():
+        # The report measures what a large beta does to the gradient, in place of a warning.
+        warnings.simplefilter("ignore", NudgeWarning)
         train = _train_feedforward if job.contestant == "backprop_feedforward" else _train_network
         trained = train(job, split, watch or (lambda point: None))
         p = trained.probabilities(split.x_test)
