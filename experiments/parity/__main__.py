@@ -41,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser().parse_args(given)
     console = Console(markup=False)  # a path may hold brackets
+    if not console.is_terminal:
+        console.width = 120  # a file has room for the whole table
     try:
         if options.tune:
             tune(options, console)

@@ -26,7 +26,7 @@ GRIDS: dict[str, dict[str, Sequence[Any]]] = {
     "backprop_feedforward": {"lr": RATES, "activation": ("tanh", "relu")},
 }
 
-LARGE: dict[str, Any] = {"epochs": 3, "seeds": SEEDS[:1], "beta": BETAS[1:]}
+LARGE: dict[str, Any] = {"seeds": SEEDS[:1], "lr": RATES[:2], "beta": BETAS[1:]}
 SHORTENED: dict[str, dict[str, Any]] = {
     "mnist": LARGE,
     "fashion_mnist": LARGE,
