@@ -36,34 +36,35 @@ def cost(network: Network, blocks: Blocks, state: Array, y: Array) -> Array:
 
 def clamped_drive(network: Network, blocks: Blocks, x: Array) -> Array:
     """The part of dPhi/ds that the state does not change, `(samples, units)`."""
-    parts = _zero_parts(network, x)
+    parts: dict[str, Array] = {}
     for coupling in network.couplings:
         if coupling.clamped:
             _add(parts, coupling, coupling.drive(blocks[coupling.name], x))
-    return namespace(x).concatenate(list(parts.values()), -1)
+    return _join(network, parts, x)
 
 
 def recurrent_drive(network: Network, blocks: Blocks, x: Array, state: Array) -> Array:
     """The part of dPhi/ds that depends on the state, `(samples, units)`."""
-    parts = _zero_parts(network, state)
+    parts: dict[str, Array] = {}
     for coupling in network.recurrent:
         ends = _ends(network, coupling, state)
         _add(parts, coupling, coupling.drive(blocks[coupling.name], x, *ends))
-    return namespace(state).concatenate(list(parts.values()), -1)
+    return _join(network, parts, state)
 
 
 def nudge(network: Network, blocks: Blocks, state: Array, y: Array) -> Array:
     """dC/ds, `(samples, units)`: zero but for the layer that is read out."""
     readout = network.readout
-    parts = _zero_parts(network, state)
-    parts[readout.layer] = readout.nudge(blocks, network.of(readout.layer, state), y)
-    return namespace(state).concatenate(list(parts.values()), -1)
+    slope = readout.nudge(blocks, network.of(readout.layer, state), y)
+    return _join(network, {readout.layer: slope}, state)
 
 
 def activate(network: Network, drive: Array) -> Array:
     """`sigma` of every layer, `(samples, units)`."""
-    parts = [layer.rule.sigma(network.of(layer.name, drive)) for layer in network.layers]
-    return namespace(drive).concatenate(parts, -1)
+    parts = {
+        layer.name: layer.rule.sigma(network.of(layer.name, drive)) for layer in network.layers
+    }
+    return _join(network, parts, drive)
 
 
 def step(
@@ -86,15 +87,21 @@ def _ends(network: Network, coupling: Coupling, state: Array) -> list[Array]:
     return [network.of(name, state) for name in coupling.layers]
 
 
-def _zero_parts(network: Network, like: Array) -> dict[str, Array]:
-    """Zeros for every layer, in the library, precision and device of `like`."""
-    xp = namespace(like)
-    zero = xp.zeros_like(like[:, :1])
-    return {
-        layer.name: xp.broadcast_to(zero, (like.shape[0], layer.size)) for layer in network.layers
-    }
-
-
 def _add(parts: dict[str, Array], coupling: Coupling, drives: tuple[Array, ...]) -> None:
     for name, drive in zip(coupling.layers, drives, strict=True):
-        parts[name] = parts[name] + drive
+        parts[name] = parts[name] + drive if name in parts else drive
+
+
+def _join(network: Network, parts: dict[str, Array], like: Array) -> Array:
+    """Put layers side by side, `(samples, units)`; a layer without a part is zero.
+
+    Zeros are in the library, precision and device of `like`.
+    """
+    xp = namespace(like)
+    columns = []
+    for layer in network.layers:
+        if layer.name in parts:
+            columns.append(parts[layer.name])
+        else:
+            columns.append(xp.broadcast_to(xp.zeros_like(like[:, :1]), (len(like), layer.size)))
+    return columns[0] if len(columns) == 1 else xp.concatenate(columns, -1)

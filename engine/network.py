@@ -138,7 +138,7 @@ class Network:
 
     def of(self, layer: str, state: Array) -> Array:
         """View of one layer in a state `(samples, units)`."""
-        return state[:, self.columns[layer]]
+        return state if len(self.layers) == 1 else state[:, self.columns[layer]]
 
     @cached_property
     def halves(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -167,6 +167,7 @@ def test_clamp_refuses_what_it_cannot_hold(looped: Trial) -> None:
         (looped.x, looped.y[:, 1:], "y has shape"),
         (looped.x, looped.y[1:], "y has 5 samples, x has 6"),
         (bad, None, "x holds nan at sample 2, column 1"),
+        (looped.x[:0], None, "x holds no samples"),
         (looped.x, np.full_like(looped.y, np.inf), "y holds inf"),
     ):
         with pytest.raises(EngineError, match=message):

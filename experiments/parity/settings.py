@@ -65,8 +65,8 @@ BUDGETS = {
     "digits": Settings(hidden=128, batch_size=32, epochs=30),
     "mnist": _IMAGES,
     "fashion_mnist": _IMAGES,
-    "cartpole": Settings(hidden=64, batch_size=64, epochs=12, beta=0.01),
-    "acrobot": Settings(hidden=64, batch_size=64, epochs=12, beta=0.01),
+    "cartpole": Settings(hidden=64, batch_size=64, epochs=10, beta=0.01),
+    "acrobot": Settings(hidden=64, batch_size=64, epochs=10, beta=0.01),
 }
 USER_BUDGET = Settings(hidden=64, batch_size=32, epochs=30)
 """For data that a user brings."""

@@ -30,10 +30,8 @@ LARGE: dict[str, Any] = {"seeds": SEEDS[:1], "lr": RATES[:2], "beta": BETAS[1:]}
 SHORTENED: dict[str, dict[str, Any]] = {
     "mnist": LARGE,
     "fashion_mnist": LARGE,
-    "cartpole": {"epochs": 10},
-    "acrobot": {"epochs": 10},
 }
-"""Tasks that are tuned with less, for all contestants: epochs, seeds, points of the grid."""
+"""Tasks that are tuned with less, for all contestants: seeds, points of the grid."""
 
 
 def tuning_jobs(tasks: Iterable[Task]) -> list[Job]:

@@ -146,12 +146,6 @@ def test_settled_samples_leave_the_computation(evaluations: list[torch.Tensor]) 
     assert sum(len(state) for state in evaluations) == found.steps.sum()
 
 
-def test_an_empty_batch_settles_at_once() -> None:
-    backend = build()
-    found = backend.relax(backend.clamp(np.empty((0, 4))))
-    assert found.state.shape == (0, LOOPED.units)
-
-
 def test_anderson_needs_fewer_steps() -> None:
     backend = build(gain=1.8)
     batch = backend.clamp(inputs())
