@@ -100,6 +100,8 @@ def _describe(network: Network) -> dict[str, Any]:
 
 
 def _item(part: Any) -> dict[str, Any]:
+    if type(part).__name__ not in _KINDS:
+        raise CheckpointError(f"a checkpoint cannot hold a {type(part).__name__}.")
     return {"kind": type(part).__name__, **asdict(part)}
 
 

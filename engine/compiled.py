@@ -50,7 +50,7 @@ class NumbaBackend(Backend):
         phase = kernels.Phase(clamped.drive, targets, clamped.drive.dtype.type(beta))
         work = self._work(samples)
         ended = kernels.Ended(
-            np.empty_like(start), np.zeros(samples, np.int64), np.zeros(samples, self.dtype)
+            start.copy(), np.zeros(samples, np.int64), np.zeros(samples, self.dtype)
         )
         limits = (relaxation.tolerance, relaxation.max_steps, ended)
         if relaxation.solver == "fixed_point":

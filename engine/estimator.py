@@ -105,7 +105,7 @@ def estimate(
     """Write the estimated gradient of the mean cost into `gradient`.
 
     The read-out learns at the free equilibrium, where its gradient needs no estimate. Every nudged
-    phase starts there too, and its tolerance is scaled with its beta.
+    phase starts there too. The tolerance of a phase in the estimate is scaled with beta.
     """
     if clamped.y is None:
         raise EngineError("a gradient needs targets y, but none were clamped.")
@@ -113,6 +113,9 @@ def estimate(
     free = free or Relaxation()
     nudged = nudged or free
     rounding = 8.0 * float(np.finfo(gradient.dtype).eps)  # of a state, which is at most one
+    betas = [beta for beta, _ in estimator]
+    if 0.0 in betas:  # the free state is a phase like the others: its error counts as much
+        free = free.nudged(min(abs(beta) for beta in betas if beta != 0.0), rounding)
     share = 1.0 / len(clamped.x)
     settled = backend.relax(clamped, relaxation=free)
     gradient[:] = 0.0
@@ -142,7 +145,10 @@ def safe_beta(backend: Backend) -> float:
 
 
 def warn_unsafe(backend: Backend, beta: float) -> bool:
-    """Warn when `beta ||W_out||^2` leaves the safe range; say whether it does."""
+    """Warn when `beta` times the curvature of the cost is not safe; say whether it is not.
+
+    For a softmax that curvature is `||W_out||^2`.
+    """
     curvature = backend.network.readout.curvature(backend.params)
     unsafe = beta * curvature > SAFE_NUDGE
     if unsafe:

@@ -285,7 +285,7 @@ def _map(net, phase, work, half, rows):
 def _retire(net, work, tolerance, step, rows, ended):
     """Store the rows that have settled, close the gaps they leave, and count those that move.
 
-    A row that is not a number is stored too, and ends the relaxation: the count is then zero.
+    A residual that is not a number is noted and ends the relaxation: the count is then zero.
     """
     capacity = len(work.order)
     for i in range(rows - 1, -1, -1):
@@ -298,6 +298,8 @@ def _retire(net, work, tolerance, step, rows, ended):
             return 0
         _store(net, work, i, ended)
         rows -= 1
+        if i == rows:
+            continue
         work.order[i] = work.order[rows]
         for layer in net.layers:
             _row(work.state, capacity, layer, i)[:] = _row(work.state, capacity, layer, rows)

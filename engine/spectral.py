@@ -54,6 +54,9 @@ class SpectralCap:
         """
         share = self.cap / layer_radius(params.network)
         for coupling in params.network.recurrent:
+            if not isinstance(coupling, Dense | Lateral):
+                kind = type(coupling).__name__
+                raise EngineError(f"coupling '{coupling.name}' ({kind}) has no spectral cap.")
             block = params[coupling.name]
             if self.method == "exact" and step % self.every == 0:
                 clip_norm(block, share, symmetric=isinstance(coupling, Lateral))
@@ -97,7 +100,8 @@ def recurrent_matrix(params: Params) -> Matrix:
             span = network.columns[coupling.layer]
             matrix[span, span] += params[coupling.name]
         else:
-            raise EngineError(f"coupling '{coupling.name}' is not linear: it has no matrix.")
+            kind = type(coupling).__name__
+            raise EngineError(f"coupling '{coupling.name}' ({kind}) has no known matrix.")
     return matrix
 
 

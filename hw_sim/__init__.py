@@ -1,1 +1,1 @@
-"""Substrates: backends that count what they do, and what those counts cost."""
+"""Reserved for simulated hardware; empty so far."""
