@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import BoolArray, FloatArray, IntArray, checked_matrix
-from engine.errors import DivergenceError, EngineError
+from engine.errors import DivergenceError, EngineError, check_count
 from engine.network import Network
 from engine.params import Params
 
@@ -36,8 +36,7 @@ class Relaxation:
     memory: int = 5
 
     def __post_init__(self) -> None:
-        if self.max_steps < 1:
-            raise EngineError(f"max_steps is {self.max_steps}, expected at least 1.")
+        check_count("max_steps", self.max_steps)
         if not self.tolerance >= 0.0:
             raise EngineError(f"tolerance is {self.tolerance}, expected zero or more.")
         if self.solver not in get_args(Solver):
@@ -47,8 +46,7 @@ class Relaxation:
             raise EngineError(f"damping is {self.damping}, expected more than 0 and at most 1.")
         if self.damping != 1.0 and self.solver != "fixed_point":
             raise EngineError(f"damping belongs to solver 'fixed_point', not to '{self.solver}'.")
-        if self.memory < 1:
-            raise EngineError(f"memory is {self.memory}, expected at least 1.")
+        check_count("memory", self.memory)
 
     def nudged(self, beta: float, rounding: float = 0.0) -> "Relaxation":
         """Return the same with a tolerance in proportion to `|beta|`.

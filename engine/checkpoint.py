@@ -5,7 +5,6 @@ The file appears whole or not at all, and reading it runs no code from it.
 
 import json
 import os
-import zipfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from engine.coupling import Bias, Dense, InputDrive, Lateral
-from engine.errors import CheckpointError, EngineError
+from engine.errors import CheckpointError
 from engine.network import Layer, Network
 from engine.params import Params
 from engine.readout import SoftmaxReadout, SquaredError
@@ -65,17 +64,16 @@ def load(path: Path | str) -> tuple[Params, Run | None, str]:
         return params, _run(head.get("run"), arrays, params), str(head["settings"])
     except CheckpointError:
         raise
-    except (
-        AttributeError,
-        EngineError,
-        EOFError,
-        KeyError,
-        OSError,
-        TypeError,
-        ValueError,
-        zipfile.BadZipFile,
-    ) as error:
-        raise CheckpointError(f"{path} is not a whole Settle checkpoint: {error}.") from None
+    except Exception as error:  # a damaged archive fails in as many ways as it has readers
+        raise CheckpointError(
+            f"{path} is not a whole Settle checkpoint: {_reason(error)}."
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    """Return the first sentence of what an exception says."""
+    text = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+    return text or type(error).__name__
 
 
 def _write(path: Path, **arrays: Any) -> None:
@@ -119,13 +117,26 @@ def _part(item: dict[str, Any]) -> Any:
 def _run(text: dict[str, Any] | None, arrays: dict[str, Any], params: Params) -> Run | None:
     if text is None:
         return None
-    moments = len(arrays["memory"])
-    run = Run.start(params.network, moments, params.theta.dtype, seed=0)
-    run.memory[...] = arrays["memory"]
+    run = Run.start(params.network, len(arrays["memory"]), params.theta.dtype, seed=0)
+    _fill(run.memory, "memory", arrays)
     for name, vector in run.vectors.items():
-        vector[...] = arrays[f"vector {name}"]
+        _fill(vector, f"vector {name}", arrays)
     run.rng.bit_generator.state = text["rng"]
     run.epoch, run.step, run.best_epoch = text["epoch"], text["step"], text["best_epoch"]
     run.history = [Epoch(**epoch) for epoch in text["history"]]
-    run.best_theta = arrays.get("best_theta")
+    if not (run.epoch == len(run.history) and 0 <= run.best_epoch <= run.epoch <= run.step):
+        raise ValueError(f"epoch {run.epoch} and step {run.step} do not fit the history")
+    if run.best_epoch > 0:
+        run.best_theta = np.empty_like(params.theta)
+        _fill(run.best_theta, "best_theta", arrays)
     return run
+
+
+def _fill(held: Any, name: str, arrays: dict[str, Any]) -> None:
+    """Write an array of the file into one of the same shape and type."""
+    found = arrays[name]
+    if found.shape != held.shape or found.dtype != held.dtype:
+        raise TypeError(f"'{name}' is {found.dtype} {found.shape}, not {held.dtype} {held.shape}")
+    if not np.isfinite(found).all():
+        raise ValueError(f"'{name}' holds a value that is not finite")
+    held[...] = found

@@ -61,7 +61,8 @@ class NumbaBackend(Backend):
         else:
             history = self._history(samples, relaxation.memory)
             kernels.relax_anderson(net, phase, start, work, history, *limits)
-        converged = ended.residual <= relaxation.tolerance
+        # In double, as the kernel compares: numpy would round the tolerance to float32.
+        converged = ended.residual <= np.float64(relaxation.tolerance)
         return Equilibrium(ended.state, ended.steps, ended.residual, converged, beta)
 
     def _accumulate(

@@ -15,3 +15,9 @@ class NudgeWarning(UserWarning):
 
 class CheckpointError(EngineError):
     """A file that is not a complete checkpoint of this program."""
+
+
+def check_count(name: str, value: int) -> None:
+    """Refuse a setting that is not a whole number of at least one."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise EngineError(f"{name} is {value!r}, expected at least 1, and a whole number.")

@@ -141,7 +141,8 @@ def _unsettled(equilibrium: Equilibrium) -> float:
 def safe_beta(backend: Backend) -> float:
     """Return the largest beta that keeps `beta * curvature` within the safe range."""
     curvature = backend.network.readout.curvature(backend.params)
-    return min(LARGEST_BETA, SAFE_NUDGE / max(curvature, 1e-30))
+    inside = (1 - 1e-9) * SAFE_NUDGE  # so that rounding does not bring the product over the range
+    return min(LARGEST_BETA, inside / max(curvature, 1e-30))
 
 
 def warn_unsafe(backend: Backend, beta: float) -> bool:

@@ -299,7 +299,7 @@ def _retire(net, work, tolerance, step, rows, ended):
         _store(net, work, i, ended)
         rows -= 1
         if i == rows:
-            continue
+            continue  # numba would allocate a copy of a row that is assigned to itself
         work.order[i] = work.order[rows]
         for layer in net.layers:
             _row(work.state, capacity, layer, i)[:] = _row(work.state, capacity, layer, rows)
@@ -365,12 +365,16 @@ def _mixing_weights(gram, system, weights, count):
     """Minimise `|sum w_i gap_i|^2` under `sum w_i = 1`, from the inner products of the gaps.
 
     Solves `(gram + ridge) w ~ 1` by elimination: positive definite, so it needs no pivots, and
-    unlike `np.linalg.solve` it allocates nothing.
+    unlike `np.linalg.solve` it allocates nothing. Says whether there is a solution: not where the
+    squares of the gaps are lost to underflow.
     """
     trace = 0.0
     for i in range(count):
         trace += gram[i, i]
-    ridge = 10 * np.finfo(gram.dtype).eps * trace
+    limits = np.finfo(gram.dtype)
+    if not trace > limits.tiny / limits.eps:
+        return False
+    ridge = 10 * limits.eps * trace
     for i in range(count):
         weights[i] = 1.0
         for j in range(count):
@@ -390,6 +394,7 @@ def _mixing_weights(gram, system, weights, count):
         total += weights[i]
     for i in range(count):
         weights[i] /= total
+    return True
 
 
 @njit(cache=True)
@@ -425,7 +430,9 @@ def _step_plainly(net, work, row, sample, past):
 def _mix(net, work, row, sample, past):
     """Replace the row's state by the mixture `sum w_i (s_i + gap_i)`, kept within its range."""
     count = past.kept[sample]
-    _mixing_weights(past.gram[sample], past.system, past.weights, count)
+    if not _mixing_weights(past.gram[sample], past.system, past.weights, count):
+        _step_plainly(net, work, row, sample, past)
+        return
     for layer in net.layers:
         low = -1.0 if layer[ACTIVATION] == TANH else 0.0
         state = _row(work.state, len(work.order), layer, row)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from engine.arrays import FloatArray, IntArray, checked_matrix
 from engine.backend import Backend, Relaxation
-from engine.errors import EngineError
+from engine.errors import EngineError, check_count
 from engine.network import Network
 from engine.readout import SoftmaxReadout
 
@@ -58,6 +58,7 @@ def predict_outputs(
 ) -> FloatArray:
     """Return the outputs at the free equilibrium, `(samples, outputs)`."""
     inputs = checked_matrix("x", x, backend.network.inputs, backend.dtype)
+    check_count("batch_size", batch_size)
     outputs = np.empty((len(inputs), backend.network.outputs), backend.dtype)
     for first in range(0, len(inputs), batch_size):
         rows = slice(first, first + batch_size)
@@ -100,6 +101,7 @@ def evaluate(
     """Measure mean cost, and accuracy where `y` holds class labels, at the free equilibrium."""
     network = backend.network
     inputs, targets = checked_data(backend, x, y)
+    check_count("batch_size", batch_size)
     cost = steps = unsettled = right = 0.0
     for first in range(0, len(inputs), batch_size):
         rows = slice(first, first + batch_size)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from engine import checkpoint as files
 from engine.arrays import FloatArray
 from engine.backend import Backend, Relaxation
-from engine.errors import CheckpointError, EngineError
+from engine.errors import CheckpointError, EngineError, check_count
 from engine.estimator import Report, estimate, named_estimator, safe_beta, warn_unsafe
 from engine.optimizer import Adam, Optimizer, scheduled
 from engine.params import Params
@@ -42,15 +42,13 @@ class Training:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise EngineError(f"{name} is {value}, expected at least 1.")
+            check_count(name, getattr(self, name))
         if isinstance(self.beta, str) and self.beta != "auto":
             raise EngineError(f"beta is '{self.beta}', expected a positive number or 'auto'.")
         named_estimator(self.estimator, 1.0 if isinstance(self.beta, str) else self.beta)
         scheduled(self.schedule, 0, 1)
-        if self.patience is not None and self.patience < 1:
-            raise EngineError(f"patience is {self.patience}, expected at least 1.")
+        if self.patience is not None:
+            check_count("patience", self.patience)
 
 
 Step: TypeAlias = Callable[[Backend, FloatArray, FloatArray, Training, Run, int], Report]
