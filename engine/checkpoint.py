@@ -5,6 +5,7 @@ The file appears whole or not at all, and reading it runs no code from it.
 
 import json
 import os
+import zipfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ def load(path: Path | str) -> tuple[Params, Run | None, str]:
     path = Path(path)
     if not path.exists():
         raise CheckpointError(f"there is no file {path}.")
+    if not zipfile.is_zipfile(path):
+        raise CheckpointError(f"{path} is not a whole Settle checkpoint: it is no .npz archive.")
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}

@@ -176,6 +176,20 @@ def test_help_explains_every_option(capsys):
         assert name in text
 
 
+@pytest.fixture
+def without_report(monkeypatch):
+    monkeypatch.setattr(command, "write_report", lambda *_, **__: None)
+    monkeypatch.setattr(command, "print_summary", lambda *_: None)
+
+
+@pytest.mark.usefixtures("without_report")
+def test_a_folder_is_printed_as_it_is_called(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "_finish", lambda *_: [])
+    out = tmp_path / "long name [of 7 May] [bold]" / ("x" * 30)
+    assert command.main(["--tasks", "digits", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"The whole report: {out / 'report.html'}\n"
+
+
 @pytest.mark.parametrize(
     ("given", "names"),
     [
@@ -186,6 +200,7 @@ def test_help_explains_every_option(capsys):
         (["--data", "points.csv", "--tasks", "digits"], ["digits", "points.csv"]),
     ],
 )
+@pytest.mark.usefixtures("without_report")
 def test_tasks_are_the_offline_ones_or_those_asked_for(given, names, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_csv(tmp_path / "points.csv")
@@ -196,8 +211,6 @@ def test_tasks_are_the_offline_ones_or_those_asked_for(given, names, tmp_path, m
         return []
 
     monkeypatch.setattr(command, "_finish", keep)
-    monkeypatch.setattr(command, "write_report", lambda *_, **__: None)
-    monkeypatch.setattr(command, "print_summary", lambda *_: None)
     assert command.main(given) == 0
     assert list(dict.fromkeys(job.task.name for job in asked)) == names
     assert {job.seed for job in asked} == {42, 43, 44}
