@@ -1,7 +1,8 @@
 """Training: free phase, nudged phases, a local update, the cap. Then again."""
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -36,6 +37,8 @@ class Training:
     cap: SpectralCap | None = field(default_factory=SpectralCap)
     frozen: tuple[str, ...] = ()
     """Parameter blocks that do not learn."""
+    decay: Mapping[str, float] = field(default_factory=dict)
+    """Weight decay of blocks, beside the gradient: `theta <- theta (1 - rate decay)`."""
     patience: int | None = None
     """Epochs without a better validation score after which to stop and take the best."""
     seed: int = 0
@@ -49,6 +52,9 @@ class Training:
         scheduled(self.schedule, 0, 1)
         if self.patience is not None:
             check_count("patience", self.patience)
+        for name, decay in self.decay.items():
+            if not (math.isfinite(decay) and decay >= 0.0):
+                raise EngineError(f"decay of '{name}' is {decay}, expected zero or more.")
 
 
 Step: TypeAlias = Callable[[Backend, FloatArray, FloatArray, Training, Run, int], Report]
@@ -73,6 +79,9 @@ def descend(backend: Backend, training: Training, run: Run, total: int) -> None:
         run.gradient[backend.network.blocks[name].span] = 0.0
     rate = training.optimizer.lr * scheduled(training.schedule, run.step, total)
     update = training.optimizer.update(run.gradient, run.memory, run.step, rate)
+    for name in training.decay.keys() - set(training.frozen):
+        span = backend.network.blocks[name].span
+        update[span] -= rate * training.decay[name] * backend.params.theta[span]
     if training.cap is not None:
         # The cap is part of the update, so that a substrate writes each weight once.
         held = backend.params.theta
@@ -131,10 +140,11 @@ def fit(
 def _check_settings(backend: Backend, training: Training, has_validation: bool) -> None:
     if training.patience is not None and not has_validation:
         raise EngineError(f"patience {training.patience} needs a validation set.")
-    for name in training.frozen:
-        if name not in backend.network.blocks:
-            known = ", ".join(backend.network.blocks)
-            raise EngineError(f"no parameter block '{name}' to freeze; known: {known}.")
+    for what, names in (("freeze", training.frozen), ("decay", training.decay)):
+        for name in names:
+            if name not in backend.network.blocks:
+                known = ", ".join(backend.network.blocks)
+                raise EngineError(f"no parameter block '{name}' to {what}; known: {known}.")
 
 
 def _begin(backend: Backend, training: Training, resume_from: Path | None) -> Run:

@@ -1,5 +1,6 @@
 """The training loop: what it changes, what it leaves, when it stops, what it refuses."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,24 @@ def test_frozen_blocks_do_not_change(frozen: tuple[str, ...], dtype: type) -> No
     for name in NETWORK.blocks:
         unchanged = np.array_equal(backend.params[name], before[name])
         assert unchanged == (name in frozen), name
+
+
+def test_decay_shrinks_its_block_and_no_other() -> None:
+    once = Training(epochs=1, batch_size=90, schedule="constant", optimizer=SGD(0.1), cap=None)
+    before, plain, decayed = _backend(), _backend(), _backend()
+    fit(plain, *_data(), once)
+    fit(decayed, *_data(), replace(once, decay={"W_in": 0.5, "W_rec": 0.5}))
+    for name in NETWORK.blocks:
+        shrunk = 0.1 * 0.5 * before.params[name] if name in ("W_in", "W_rec") else 0.0
+        expected = plain.params[name] - shrunk
+        np.testing.assert_allclose(decayed.params[name], expected, rtol=1e-5, atol=1e-7)
+
+
+def test_a_frozen_block_does_not_decay() -> None:
+    backend = _backend()
+    before = backend.params["W_in"].copy()
+    fit(backend, *_data(), Training(epochs=1, frozen=("W_in",), decay={"W_in": 0.5}))
+    assert np.array_equal(backend.params["W_in"], before)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -178,6 +197,8 @@ HOLED = np.where(np.arange(5) == 3, np.nan, X)
         (X, 2 * np.eye(3)[Y], {}, None, "target 0 is .*, expected probabilities"),
         (X, Y, {}, (X, np.ones((90, 3))), "target 0 is .*, expected probabilities"),
         (X, Y, {"frozen": ("W_2",)}, None, "no parameter block 'W_2' to freeze; known: W_in, b"),
+        (X, Y, {"decay": {"W_2": 0.1}}, None, "no parameter block 'W_2' to decay; known: W_in, b"),
+        (X, Y, {"decay": {"b": -0.1}}, None, "decay of 'b' is -0.1, expected zero or more"),
         (X, Y, {"patience": 3}, None, "patience 3 needs a validation set"),
         (X, Y, {}, (X[:, 1:], Y), "x has shape"),
         (X, Y, {}, (X, Y[1:]), "y has 89 samples, x has 90"),
