@@ -17,8 +17,8 @@ from engine.arrays import FloatArray
 SIGNIFICANCE = 0.05
 CONFIDENCE = 0.95
 
-CONSTANT = 1e-12
-"""Differences that vary less than this do not vary: no test set has that many samples."""
+ROUNDING = 1e-12
+"""Accuracies closer than this are equal: no test set has that many samples."""
 
 
 class StatisticsError(ValueError):
@@ -101,9 +101,10 @@ def compare(
 
     Equivalence: two one-sided paired t-tests against `-margin` and `+margin`; the larger p counts.
 
-    Differences that do not vary leave t undefined; its limit is taken: they are certainly inside
-    the margin or certainly not, and certainly zero or certainly not. A single seed shows nothing
-    about differences: both p-values are 1 and the interval is all that is possible, (-1, 1).
+    A test part of `n` samples tells accuracies apart in steps of `1 / n`: differences that happen
+    to vary less, or not at all, count as if they varied by that, for chance agreement of two or
+    three seeds is no certainty. A single seed shows nothing about differences: both p-values are
+    1 and the interval is all that is possible, (-1, 1).
     """
     first = _checked_accuracies("EqProp", eqprop)
     second = _checked_accuracies("Baseline", baseline)
@@ -115,7 +116,9 @@ def compare(
         raise StatisticsError(f"The margin is {margin}, expected a fraction between 0 and 1.")
     samples, rates = _checked_test_parts(n_test, majority_rate, len(first))
     difference = first - second
-    interval, p_equivalence, p_difference = _test_difference(difference, margin)
+    interval, p_equivalence, p_difference = _test_difference(
+        difference, margin, 1 / int(samples.min())
+    )
     return Comparison(
         seeds=len(first),
         eqprop=_score(first, samples, rates),
@@ -198,21 +201,17 @@ def _sample_std(values: FloatArray) -> float:
 
 
 def _test_difference(
-    difference: FloatArray, margin: float
+    difference: FloatArray, margin: float, resolution: float
 ) -> tuple[tuple[float, float], float, float]:
     """Interval of the mean difference, p-value of equivalence, p-value of a difference."""
     if len(difference) == 1:
         return (-1.0, 1.0), 1.0, 1.0
-    if np.ptp(difference) < CONSTANT:
-        size = float(np.abs(difference).max())
-        interval = (float(difference.min()), float(difference.max()))
-        return interval, float(size >= margin), float(size < CONSTANT)
-    above = stats.ttest_1samp(difference, -margin, alternative="greater")
-    below = stats.ttest_1samp(difference, margin, alternative="less")
-    two_sided = stats.ttest_1samp(difference, 0.0)
-    low, high = two_sided.confidence_interval(CONFIDENCE)
-    p_equivalence = max(float(above.pvalue), float(below.pvalue))
-    return (float(low), float(high)), p_equivalence, float(two_sided.pvalue)
+    mean, spread = float(difference.mean()), max(_sample_std(difference), resolution)
+    error, t = spread / np.sqrt(len(difference)), stats.t(len(difference) - 1)
+    reach = float(error * t.ppf((1 + CONFIDENCE) / 2))
+    p_equivalence = float(t.sf((margin - abs(mean)) / error))
+    p_difference = float(2 * t.sf(abs(mean) / error))
+    return (mean - reach, mean + reach), p_equivalence, p_difference
 
 
 def _checked_accuracies(name: str, values: Sequence[float]) -> FloatArray:

@@ -23,7 +23,7 @@ from experiments.parity.runs import (
 from experiments.records import Record
 from experiments.statistics import (
     CONFIDENCE,
-    CONSTANT,
+    ROUNDING,
     Comparison,
     Judgement,
     Verdict,
@@ -172,10 +172,10 @@ def _summarise_task(
     reference, main = REFERENCES.get(task), judgements.get(LOOPED)
     accuracy_goal = gap_goal = None
     if reference is not None and LOOPED in results:
-        accuracy_goal = results[LOOPED].mean >= reference.goal - CONSTANT
+        accuracy_goal = results[LOOPED].mean >= reference.goal - ROUNDING
     if reference is not None and main is not None:
         # Two networks at chance have no gap either: that is not what the goal means.
-        close = abs(main.comparison.difference) <= reference.margin + CONSTANT
+        close = abs(main.comparison.difference) <= reference.margin + ROUNDING
         gap_goal = close and main.verdict is not Verdict.AT_CHANCE
     return TaskSummary(
         name=task,

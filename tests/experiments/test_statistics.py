@@ -31,10 +31,20 @@ def shifted(accuracies, *shifts):
 
 def test_identical_samples_are_equivalent():
     comparison = compare_fairly(GOOD, GOOD)
-    assert comparison.p_equivalence == 0.0
+    assert comparison.p_equivalence < 0.001
     assert comparison.p_difference == 1.0
-    assert comparison.interval == (0.0, 0.0)
+    assert comparison.difference == comparison.difference_std == 0.0
     assert verdict(GOOD, GOOD) is Verdict.EQUIVALENT
+
+
+def test_agreement_is_known_to_one_sample_of_the_test_part_at_best():
+    intervals = {n: compare_fairly(GOOD, GOOD, n_test=n).interval for n in (100, 1000)}
+    for n, (low, high) in intervals.items():
+        reach = stats.t(4).ppf(0.975) / n / np.sqrt(5)
+        assert (low, high) == pytest.approx((-reach, reach))
+    assert verdict(GOOD[:2], GOOD[:2], n_test=100) is Verdict.UNDECIDED
+    shifted_once = shifted(GOOD[:3], 0.0, 0.0, 0.0005)
+    assert compare_fairly(shifted_once, GOOD[:3]).interval[1] > 0.002
 
 
 def test_a_constant_difference_is_decided_by_the_margin():
@@ -57,9 +67,9 @@ def test_noise_is_undecided():
 
 def test_a_significant_difference_within_the_margin_is_equivalent():
     lower = shifted(GOOD, -0.001, -0.0011, -0.0009, -0.0012, -0.0008)
-    comparison = compare_fairly(lower, GOOD)
+    comparison = compare_fairly(lower, GOOD, n_test=10_000)
     assert comparison.p_difference < 0.05
-    assert verdict(lower, GOOD) is Verdict.EQUIVALENT
+    assert verdict(lower, GOOD, n_test=10_000) is Verdict.EQUIVALENT
 
 
 def test_a_significant_difference_across_the_margin_is_worse():
