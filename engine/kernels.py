@@ -28,6 +28,12 @@ BOTH = -1
 """Stands for both halves of the layers."""
 
 
+# Division by zero gives what IEEE 754 says: a branch that could raise would keep every loop with a
+# division from being vectorised. Of fastmath only fused multiply-add: it keeps NaN, infinity and
+# the order of sums.
+_compiled = njit(cache=True, error_model="numpy", fastmath={"contract"})
+
+
 class Program(NamedTuple):
     """A network and its parameters."""
 
@@ -127,34 +133,34 @@ def _tanh_of_type(x: Any) -> Any:
     return _rational_tanh if x == types.float32 else _library_tanh
 
 
-@njit(cache=True)
+@_compiled
 def tanh(x, out):
     """Write tanh of the vector `x` to `out`, as the relaxation computes it."""
     for j in range(x.size):
         out[j] = _tanh(x[j])
 
 
-@njit(cache=True)
+@_compiled
 def _block(buffer, capacity, layer, rows):
     """View the first `rows` samples of a layer as `(rows, size)`."""
     start = capacity * layer[OFFSET]
     return buffer[start : start + rows * layer[SIZE]].reshape((rows, layer[SIZE]))
 
 
-@njit(cache=True)
+@_compiled
 def _row(buffer, capacity, layer, row):
     """View one sample of a layer."""
     start = capacity * layer[OFFSET] + row * layer[SIZE]
     return buffer[start : start + layer[SIZE]]
 
 
-@njit(cache=True)
+@_compiled
 def _part(sample, layer):
     """View a layer in a sample `(units,)`."""
     return sample[layer[OFFSET] : layer[OFFSET] + layer[SIZE]]
 
 
-@njit(cache=True)
+@_compiled
 def _begin(net, start, work):
     """Lay the starting states out in blocks, every sample moving."""
     samples = len(start)
@@ -164,7 +170,7 @@ def _begin(net, start, work):
             _row(work.state, samples, layer, i)[:] = _part(start[i], layer)
 
 
-@njit(cache=True)
+@_compiled
 def _store(net, work, row, ended):
     """Write a row of the state out to its sample."""
     sample = work.order[row]
@@ -172,7 +178,7 @@ def _store(net, work, row, ended):
         _part(ended.state[sample], layer)[:] = _row(work.state, len(work.order), layer, row)
 
 
-@njit(cache=True)
+@_compiled
 def _send(net, work, half, rows):
     """Write the recurrent drive of the layers in `half` to `mapped`."""
     capacity = len(work.order)
@@ -198,7 +204,7 @@ def _send(net, work, half, rows):
             drive += into
 
 
-@njit(cache=True)
+@_compiled
 def _softmax_error(logits, bias, targets, order):
     """Turn `logits (rows, outputs)` into `p - y` in place."""
     for i in range(len(logits)):
@@ -214,7 +220,7 @@ def _softmax_error(logits, bias, targets, order):
             row[k] = row[k] / total - target[k]
 
 
-@njit(cache=True)
+@_compiled
 def _nudge(net, phase, work, rows):
     """Subtract `beta dC/ds` from the drive of the layer that is read out."""
     capacity = len(work.order)
@@ -240,7 +246,7 @@ def _nudge(net, phase, work, rows):
             drive[i, j] -= phase.beta * back[i, j]
 
 
-@njit(cache=True)
+@_compiled
 def _activate(net, phase, work, half, rows):
     """Turn the drive in `mapped` into `T(s)`; raise the residual of each row to its largest gap.
 
@@ -271,7 +277,7 @@ def _activate(net, phase, work, half, rows):
             work.residual_bits[i] = worst
 
 
-@njit(cache=True)
+@_compiled
 def _map(net, phase, work, half, rows):
     """Write `T(s)` of the layers in `half` to `mapped`, and the residual of each row."""
     _send(net, work, half, rows)
@@ -281,7 +287,7 @@ def _map(net, phase, work, half, rows):
     _activate(net, phase, work, half, rows)
 
 
-@njit(cache=True)
+@_compiled
 def _retire(net, work, tolerance, step, rows, ended):
     """Store the rows that have settled, close the gaps they leave, and count those that move.
 
@@ -308,7 +314,7 @@ def _retire(net, work, tolerance, step, rows, ended):
     return rows
 
 
-@njit(cache=True)
+@_compiled
 def _advance(net, work, half, damping, rows):
     """Step `s <- s + damping (T(s) - s)` in the layers of `half`."""
     capacity = len(work.order)
@@ -324,7 +330,7 @@ def _advance(net, work, half, damping, rows):
                 work.state[j] += damping * (work.mapped[j] - work.state[j])
 
 
-@njit(cache=True)
+@_compiled
 def relax_fixed_point(net, phase, start, work, damping, tolerance, max_steps, ended):
     """Relax by damped steps of the whole state."""
     _begin(net, start, work)
@@ -339,7 +345,7 @@ def relax_fixed_point(net, phase, start, work, damping, tolerance, max_steps, en
         _store(net, work, i, ended)
 
 
-@njit(cache=True)
+@_compiled
 def relax_alternating(net, phase, start, work, tolerance, max_steps, ended):
     """Relax one half of the layers from the other and back.
 
@@ -360,7 +366,7 @@ def relax_alternating(net, phase, start, work, tolerance, max_steps, ended):
         _store(net, work, i, ended)
 
 
-@njit(cache=True)
+@_compiled
 def _mixing_weights(gram, system, weights, count):
     """Minimise `|sum w_i gap_i|^2` under `sum w_i = 1`, from the inner products of the gaps.
 
@@ -397,7 +403,7 @@ def _mixing_weights(gram, system, weights, count):
     return True
 
 
-@njit(cache=True)
+@_compiled
 def _remember(net, work, row, sample, past):
     """Add the row's state and gap to the history of its sample."""
     memory = past.gaps.shape[1]
@@ -419,14 +425,14 @@ def _remember(net, work, row, sample, past):
         past.gram[sample, j, slot] = product
 
 
-@njit(cache=True)
+@_compiled
 def _step_plainly(net, work, row, sample, past):
     """Replace the row's state by the last `T(s)` of its sample."""
     for layer in net.layers:
         _row(work.state, len(work.order), layer, row)[:] = _part(past.plain[sample], layer)
 
 
-@njit(cache=True)
+@_compiled
 def _mix(net, work, row, sample, past):
     """Replace the row's state by the mixture `sum w_i (s_i + gap_i)`, kept within its range."""
     count = past.kept[sample]
@@ -446,7 +452,7 @@ def _mix(net, work, row, sample, past):
             state[j] = min(max(state[j], low), 1.0)
 
 
-@njit(cache=True)
+@_compiled
 def relax_anderson(net, phase, start, work, past, tolerance, max_steps, ended):
     """Relax by mixing the last steps of each sample.
 
