@@ -5,6 +5,7 @@ from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
+from engine import kernels
 from engine.arrays import FloatArray
 from engine.errors import EngineError
 
@@ -70,17 +71,16 @@ class Adam:
         self, gradient: FloatArray, memory: FloatArray, step: int, rate: float
     ) -> FloatArray:
         """Return `-rate m / (sqrt(v) + eps)`, written over `gradient`."""
-        first, second = memory
-        first += (1 - self.decay1) * (gradient - first)
-        np.square(gradient, out=gradient)
-        second += (1 - self.decay2) * (gradient - second)
-        correction1 = 1 - self.decay1 ** (step + 1)
-        correction2 = 1 - self.decay2 ** (step + 1)
-        np.multiply(second, 1 / correction2, out=gradient)
-        np.sqrt(gradient, out=gradient)
-        gradient += self.eps
-        np.divide(first, gradient, out=gradient)
-        gradient *= -rate / correction1
+        number = gradient.dtype.type
+        kernels.adam(
+            gradient,
+            *memory,
+            number(1 - self.decay1),
+            number(1 - self.decay2),
+            number(1 / (1 - self.decay2 ** (step + 1))),
+            number(-rate / (1 - self.decay1 ** (step + 1))),
+            number(self.eps),
+        )
         return gradient
 
 
