@@ -6,10 +6,12 @@ contraction: one equilibrium from any start, approached at least as fast as `cap
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import eigh, lapack
 
 from engine.arrays import FloatArray
 from engine.coupling import Dense, Lateral
@@ -47,17 +49,23 @@ class SpectralCap:
         if self.method not in ("exact", "power"):
             raise EngineError(f"unknown method '{self.method}'; known: exact, power.")
 
-    def enforce(self, params: Params, step: int, vectors: Mapping[str, Matrix]) -> None:
-        """Bring `params` under the cap in place; `step` counts updates from 0.
+    def enforce(
+        self,
+        network: Network,
+        blocks: Mapping[str, FloatArray],
+        step: int,
+        vectors: Mapping[str, Matrix],
+    ) -> None:
+        """Bring the recurrent blocks under the cap in place; `step` counts updates from 0.
 
         `vectors` keeps the direction of each block's power iteration between steps.
         """
-        share = self.cap / layer_radius(params.network)
-        for coupling in params.network.recurrent:
+        share = self.cap / layer_radius(network)
+        for coupling in network.recurrent:
             if not isinstance(coupling, Dense | Lateral):
                 kind = type(coupling).__name__
                 raise EngineError(f"coupling '{coupling.name}' ({kind}) has no spectral cap.")
-            block = params[coupling.name]
+            block = blocks[coupling.name]
             if self.method == "exact" and step % self.every == 0:
                 clip_norm(block, share, symmetric=isinstance(coupling, Lateral))
             else:
@@ -71,6 +79,7 @@ def starting_vectors(network: Network) -> dict[str, Matrix]:
     return {name: rng.standard_normal(size) for name, size in rows.items()}
 
 
+@lru_cache(maxsize=64)
 def layer_radius(network: Network) -> float:
     """Return the spectral radius of the graph of layers.
 
@@ -111,31 +120,47 @@ def recurrent_norm(params: Params) -> float:
 
 
 def clip_norm(block: FloatArray, limit: float, symmetric: bool) -> None:
-    """Project `block` in place on the matrices of spectral norm at most `limit`."""
+    """Project `block` in place on the matrices of spectral norm at most `limit`.
+
+    A block that is not finite is left as it is: no backend will apply it.
+    """
     matrix = block.astype(np.float64)
-    if _is_below(matrix if symmetric else _squared(matrix), limit if symmetric else limit**2):
+    if not np.isfinite(matrix).all():
         return
     if symmetric:
-        values, vectors = np.linalg.eigh(matrix)
-        clipped = (vectors * np.clip(values, -limit, limit)) @ vectors.T
-        block[...] = (clipped + clipped.T) / 2
-    else:
+        _clip_eigenvalues(block, matrix, limit)
+    elif not _is_below(_squared(matrix), limit**2):
         left, values, right = np.linalg.svd(matrix, full_matrices=False)
         block[...] = (left * np.minimum(values, limit)) @ right
 
 
+def _clip_eigenvalues(block: FloatArray, matrix: Matrix, limit: float) -> None:
+    """Move the eigenvalues of a symmetric `matrix` that are outside to the limit; fill `block`.
+
+    Only those and their vectors are computed, and only on a side that has any.
+    """
+    clipped = matrix
+    for side in (1.0, -1.0):
+        if _is_below(side * matrix, limit):
+            continue
+        beyond = (limit, np.inf) if side > 0 else (-np.inf, -limit)
+        values, vectors = eigh(matrix, driver="evr", subset_by_value=beyond, check_finite=False)
+        clipped = clipped - (vectors * (values - side * limit)) @ vectors.T
+    if clipped is not matrix:
+        block[...] = (clipped + clipped.T) / 2
+
+
 def scale_norm(block: FloatArray, limit: float, vector: Matrix, iterations: int) -> None:
     """Scale `block` in place so that its estimated norm is at most `limit`; turn `vector`."""
-    matrix = block.astype(np.float64)
-    v = vector
+    v = vector.astype(block.dtype)
     for _ in range(iterations):
-        v = matrix @ (matrix.T @ v)
+        v = block @ (v @ block)
         size = np.linalg.norm(v)
         if size == 0.0:
             return  # a zero matrix, or a vector in its null space
         v /= size
     vector[...] = v
-    norm = float(np.linalg.norm(matrix.T @ v))
+    norm = float(np.linalg.norm(v @ block))
     if norm > limit:
         block *= limit / norm
 
@@ -145,14 +170,11 @@ def _squared(matrix: Matrix) -> Matrix:
 
 
 def _is_below(symmetric: Matrix, limit: float) -> bool:
-    """Tell whether both `limit - M` and `limit + M` are positive definite.
+    """Tell whether every eigenvalue is below `limit`: whether `limit - M` is positive definite.
 
-    Two Cholesky factorisations prove a norm below `limit` for a small part of an `eigh`.
+    A Cholesky factorisation proves it for a small part of the work of any eigenvalue.
     """
-    identity = limit * np.eye(len(symmetric))
-    try:
-        np.linalg.cholesky(identity - symmetric)
-        np.linalg.cholesky(identity + symmetric)
-    except np.linalg.LinAlgError:
-        return False
-    return True
+    rest = np.negative(symmetric, order="F")
+    np.fill_diagonal(rest, rest.diagonal() + limit)
+    _, failed_at = lapack.dpotrf(rest, lower=True, clean=False, overwrite_a=True)
+    return bool(failed_at == 0)

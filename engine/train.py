@@ -83,13 +83,21 @@ def descend(backend: Backend, training: Training, run: Run, total: int) -> None:
         span = backend.network.blocks[name].span
         update[span] -= rate * training.decay[name] * backend.params.theta[span]
     if training.cap is not None:
-        # The cap is part of the update, so that a substrate writes each weight once.
-        held = backend.params.theta
-        capped = Params(backend.network, held + update)
-        training.cap.enforce(capped, run.step, run.vectors)
-        update = capped.theta - held
+        _cap(backend, training.cap, run, update)
     backend.apply(update)
     run.step += 1
+
+
+def _cap(backend: Backend, cap: SpectralCap, run: Run, update: FloatArray) -> None:
+    """Change the update in place so that it leads to recurrent blocks under the cap.
+
+    The cap is part of the update, so that a substrate writes each weight once.
+    """
+    network, held, change = backend.network, backend.params, Params(backend.network, update)
+    blocks = {c.name: held[c.name] + change[c.name] for c in network.recurrent}
+    cap.enforce(network, blocks, run.step, run.vectors)
+    for name, block in blocks.items():
+        change[name][...] = block - held[name]
 
 
 def fit(
@@ -158,7 +166,7 @@ def _begin(backend: Backend, training: Training, resume_from: Path | None) -> Ru
     run = Run.start(backend.network, training.optimizer.moments, backend.dtype, training.seed)
     if training.cap is not None:
         capped = backend.params.copy()
-        training.cap.enforce(capped, 0, run.vectors)
+        training.cap.enforce(backend.network, capped, 0, run.vectors)
         backend.load(capped)
     return run
 
