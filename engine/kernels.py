@@ -260,6 +260,27 @@ def _nudge(net, phase, work, rows):
 
 
 @_compiled
+def _bend(layer, row, clamped):
+    """Replace the recurrent drive in `row` by the activation of the whole drive."""
+    if layer[ACTIVATION] == TANH:
+        for j in range(row.size):
+            row[j] = _tanh(row[j] + clamped[j])
+    else:
+        for j in range(row.size):
+            h = row[j] + clamped[j]
+            row[j] = 0.0 if h < 0.0 else (1.0 if h > 1.0 else h)
+
+
+@_compiled
+def activate(layers, clamped, out):
+    """Write the activation of the drive `clamped (samples, units)` to `out`."""
+    out[:] = 0
+    for i in range(len(clamped)):
+        for layer in layers:
+            _bend(layer, _part(out[i], layer), _part(clamped[i], layer))
+
+
+@_compiled
 def _activate(net, phase, work, half, rows):
     """Turn the drive in `mapped` into `T(s)`; raise the residual of each row to its largest gap.
 
@@ -275,13 +296,7 @@ def _activate(net, phase, work, half, rows):
             clamped = _part(phase.clamped[work.order[i]], layer)
             old = _row(work.state, capacity, layer, i)
             new = _row(work.mapped, capacity, layer, i)
-            if layer[ACTIVATION] == TANH:
-                for j in range(new.size):
-                    new[j] = _tanh(new[j] + clamped[j])
-            else:
-                for j in range(new.size):
-                    h = new[j] + clamped[j]
-                    new[j] = 0.0 if h < 0.0 else (1.0 if h > 1.0 else h)
+            _bend(layer, new, clamped)
             for j in range(new.size):
                 gap[j] = abs(new[j] - old[j])
             worst = work.residual_bits[i]
@@ -344,6 +359,21 @@ def _advance(net, work, half, damping, rows):
 
 
 @_compiled
+def _exchanged(work):
+    """Let the image be the state: a whole step without a copy."""
+    return Work(
+        work.mapped,
+        work.state,
+        work.scratch,
+        work.order,
+        work.gap,
+        work.gap_bits,
+        work.residual,
+        work.residual_bits,
+    )
+
+
+@_compiled
 def relax_fixed_point(net, phase, start, work, damping, tolerance, max_steps, ended):
     """Relax by damped steps of the whole state."""
     _begin(net, start, work)
@@ -353,7 +383,10 @@ def relax_fixed_point(net, phase, start, work, damping, tolerance, max_steps, en
         rows = _retire(net, work, tolerance, step, rows, ended)
         if rows == 0:
             return
-        _advance(net, work, BOTH, damping, rows)
+        if damping == 1.0:
+            work = _exchanged(work)
+        else:
+            _advance(net, work, BOTH, damping, rows)
     for i in range(rows):
         _store(net, work, i, ended)
 
