@@ -83,6 +83,12 @@ class Equilibrium:
     residual: FloatArray
     converged: BoolArray
     beta: float
+    opposite: FloatArray | None = None
+    """State of another phase, whose contribution `accumulate` takes away."""
+
+    def against(self, other: "Equilibrium") -> "Equilibrium":
+        """Return the same, to be accumulated minus `other`."""
+        return replace(self, opposite=other.state)
 
     def summary(self) -> str:
         """Say in one line how the batch settled."""
@@ -100,6 +106,8 @@ class Backend(ABC):
 
     solvers: ClassVar[frozenset[str]] = frozenset(get_args(Solver))
     """The solvers it can run."""
+    joins_phases: ClassVar[bool] = False
+    """Whether `_accumulate` takes an equilibrium with its opposite in one go."""
 
     def __init__(self, network: Network, params: Params) -> None:
         self.network = network
@@ -184,22 +192,25 @@ class Backend(ABC):
         energy: float = 0.0,
         cost: float = 0.0,
     ) -> None:
-        """Add `energy dE/dtheta + cost dC/dtheta`, summed over samples, to `gradient` in place."""
+        """Add `energy dE/dtheta + cost dC/dtheta`, summed over samples, to `gradient` in place.
+
+        For an equilibrium with an opposite the first is `energy (dE/dtheta - dE/dtheta(opposite))`.
+        """
         self._check_fresh(clamped)
-        if gradient.shape != (self.network.size,):
-            raise EngineError(
-                f"gradient has shape {gradient.shape}, the network needs ({self.network.size},)."
-            )
+        self._check_size("gradient", gradient)
         if cost != 0.0 and clamped.y is None:
             raise EngineError("the gradient of the cost needs targets y, but none were clamped.")
-        self._accumulate(clamped, equilibrium, gradient, energy, cost)
+        if equilibrium.opposite is None or self.joins_phases:
+            self._accumulate(clamped, equilibrium, gradient, energy, cost)
+            return
+        alone = replace(equilibrium, opposite=None)
+        other = replace(alone, state=equilibrium.opposite)
+        self._accumulate(clamped, alone, gradient, energy, cost)
+        self._accumulate(clamped, other, gradient, -energy, 0.0)
 
     def apply(self, update: FloatArray) -> None:
         """Add `update (network.size,)` to the parameters, as the substrate can."""
-        if update.shape != (self.network.size,):
-            raise EngineError(
-                f"update has shape {update.shape}, the network needs ({self.network.size},)."
-            )
+        self._check_size("update", update)
         if not np.isfinite(update).all():
             raise DivergenceError("the update is not finite; nothing was applied.")
         self._apply(update)
@@ -212,6 +223,12 @@ class Backend(ABC):
             self.params, self.network.of(readout.layer, equilibrium.state)
         )
         return outputs
+
+    def _check_size(self, name: str, vector: FloatArray) -> None:
+        if vector.shape != (self.network.size,):
+            raise EngineError(
+                f"{name} has shape {vector.shape}, the network needs ({self.network.size},)."
+            )
 
     def _check_fresh(self, clamped: Clamped) -> None:
         if clamped.version != self.version:

@@ -121,17 +121,38 @@ def estimate(
     gradient[:] = 0.0
     backend.accumulate(clamped, settled, gradient, cost=share)
     steps, unsettled = [], [_unsettled(settled)]
-    for beta, coefficient in estimator:
-        phase = settled
-        if beta != 0.0:
-            phase = backend.relax(clamped, beta, nudged.nudged(beta, rounding), settled.state)
-            steps.append(float(phase.steps.mean()))
-            unsettled.append(_unsettled(phase))
+
+    def settle(beta: float) -> Equilibrium:
+        if beta == 0.0:
+            return settled
+        phase = backend.relax(clamped, beta, nudged.nudged(beta, rounding), settled.state)
+        steps.append(float(phase.steps.mean()))
+        unsettled.append(_unsettled(phase))
+        return phase
+
+    for plus, minus, coefficient in _pairs(estimator):
+        phase = settle(plus)
+        if minus is not None:
+            phase = phase.against(settle(minus))
         backend.accumulate(clamped, phase, gradient, energy=coefficient * share)
     cost = dynamics.cost(backend.network, backend.params, settled.state, clamped.y).mean()
     return Report(
         float(cost), float(settled.steps.mean()), float(np.mean(steps)), float(np.mean(unsettled))
     )
+
+
+def _pairs(estimator: Estimator) -> list[tuple[float, float | None, float]]:
+    """Join phases of opposite coefficients: `(beta, beta to subtract, coefficient)`."""
+    pairs: list[tuple[float, float | None, float]] = []
+    single: list[tuple[float, float]] = []
+    for beta, coefficient in estimator:
+        partner = next((phase for phase in single if phase[1] == -coefficient), None)
+        if partner is None:
+            single.append((beta, coefficient))
+        else:
+            single.remove(partner)
+            pairs.append((beta, partner[0], coefficient))
+    return pairs + [(beta, None, coefficient) for beta, coefficient in single]
 
 
 def _unsettled(equilibrium: Equilibrium) -> float:

@@ -132,9 +132,9 @@ def test_every_nudged_phase_relaxes_from_the_free_state_to_its_own_tolerance() -
     report = estimate(
         backend, clamped, four_point(0.2), gradient, Relaxation(40, 1e-3), Relaxation(20, 1e-4)
     )
-    assert [(beta, tolerance) for beta, tolerance, _ in asked] == [
-        (0.0, 1e-3),
-        *((beta, 1e-4 * abs(beta)) for beta, _ in four_point(0.2)),
+    assert asked[0][:2] == (0.0, 1e-3)
+    assert sorted((beta, tolerance) for beta, tolerance, _ in asked[1:]) == [
+        (beta, 1e-4 * abs(beta)) for beta, _ in four_point(0.2)
     ]
     free = backend.relax(clamped, relaxation=Relaxation(40, 1e-3))
     for _, _, start in asked[1:5]:
