@@ -104,8 +104,8 @@ class NumbaBackend(Backend):
         """Add `energy (dE/dtheta(state) - dE/dtheta(opposite))` to `gradient`.
 
         With `d` the difference of the states and `m` their mean, a correlation that is linear in
-        the state differs by that of `d`, and a product by `a'b - a'b(opposite) = d_a'm_b + m_a'd_b`:
-        fewer products than two phases have, and no difference of large numbers.
+        the state differs by that of `d`, and a product `a'b` by `d_a'm_b + m_a'd_b`: fewer products
+        than two phases have, and no difference of large numbers.
         """
         network, total = self.network, Params(self.network, gradient)
         gap, middle = state - opposite, state + opposite

@@ -71,10 +71,11 @@ class Adam:
         self, gradient: FloatArray, memory: FloatArray, step: int, rate: float
     ) -> FloatArray:
         """Return `-rate m / (sqrt(v) + eps)`, written over `gradient`."""
-        number = gradient.dtype.type
+        number, (first, second) = gradient.dtype.type, memory
         kernels.adam(
             gradient,
-            *memory,
+            first,
+            second,
             number(1 - self.decay1),
             number(1 - self.decay2),
             number(1 / (1 - self.decay2 ** (step + 1))),
