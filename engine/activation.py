@@ -1,8 +1,9 @@
 """Activations `sigma = (G')^-1` and the convex terms `G` they come from.
 
-Both are 1-Lipschitz, so the contraction rate of a network is the norm of its recurrent coupling.
+All are 1-Lipschitz, so the contraction rate of a network is the norm of its recurrent coupling.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -39,12 +40,17 @@ def _hard_sigmoid(h: Array) -> Array:
     return namespace(h).clip(h, 0.0, 1.0)
 
 
-def _hard_sigmoid_convex(s: Array) -> Array:
-    """`s^2 / 2`; states stay on [0, 1], where that is all of `G`."""
+def _relu(h: Array) -> Array:
+    return namespace(h).clip(h, 0.0, None)
+
+
+def _half_square(s: Array) -> Array:
+    """`s^2 / 2`; states stay in the range of the activation, where that is all of `G`."""
     return s * s / 2
 
 
 ACTIVATIONS = {
     "tanh": Activation(_tanh, _tanh_convex, -1.0, 1.0, code=0),
-    "hard_sigmoid": Activation(_hard_sigmoid, _hard_sigmoid_convex, 0.0, 1.0, code=1),
+    "hard_sigmoid": Activation(_hard_sigmoid, _half_square, 0.0, 1.0, code=1),
+    "relu": Activation(_relu, _half_square, 0.0, math.inf, code=2),
 }

@@ -23,7 +23,7 @@ OFFSET, SIZE, ACTIVATION, HALF, DRIVEN = range(5)  # layers
 SOURCE, TARGET, START, ROWS, COLUMNS, TRANSPOSED, FIRST = range(7)  # messages
 KIND, LAYER, WEIGHT, BIAS, OUTPUTS = range(5)  # read-out
 SOFTMAX, SQUARED_ERROR = range(2)
-TANH = 0
+TANH, HARD_SIGMOID, RELU = range(3)
 BOTH = -1
 """Stands for both halves of the layers."""
 
@@ -265,10 +265,14 @@ def _bend(layer, row, clamped):
     if layer[ACTIVATION] == TANH:
         for j in range(row.size):
             row[j] = _tanh(row[j] + clamped[j])
-    else:
+    elif layer[ACTIVATION] == HARD_SIGMOID:
         for j in range(row.size):
             h = row[j] + clamped[j]
             row[j] = 0.0 if h < 0.0 else (1.0 if h > 1.0 else h)
+    else:
+        for j in range(row.size):
+            h = row[j] + clamped[j]
+            row[j] = 0.0 if h < 0.0 else h
 
 
 @_compiled
@@ -487,6 +491,7 @@ def _mix(net, work, row, sample, past):
         return
     for layer in net.layers:
         low = -1.0 if layer[ACTIVATION] == TANH else 0.0
+        high = math.inf if layer[ACTIVATION] == RELU else 1.0
         state = _row(work.state, len(work.order), layer, row)
         state[:] = 0
         for i in range(count):
@@ -495,7 +500,7 @@ def _mix(net, work, row, sample, past):
             for j in range(state.size):
                 state[j] += past.weights[i] * (old[j] + gap[j])
         for j in range(state.size):
-            state[j] = min(max(state[j], low), 1.0)
+            state[j] = min(max(state[j], low), high)
 
 
 @_compiled

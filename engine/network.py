@@ -170,12 +170,13 @@ class Network:
         return first, second
 
 
-def looped_mlp(inputs: int, hidden: int, outputs: int) -> Network:
-    """Build the reference network: one tanh layer coupled to itself, read out by softmax."""
+def looped_mlp(inputs: int, hidden: int, outputs: int, activation: str = "tanh") -> Network:
+    """Build the reference network: one layer coupled to itself, read out by softmax."""
+    bias = Bias("b", "hidden", _bias_start(activation))
     return Network(
         inputs,
-        (Layer("hidden", hidden),),
-        (InputDrive("W_in", "hidden"), Bias("b", "hidden"), Lateral("W_rec", "hidden")),
+        (Layer("hidden", hidden, activation),),
+        (InputDrive("W_in", "hidden"), bias, Lateral("W_rec", "hidden")),
         SoftmaxReadout("hidden", outputs),
     )
 
@@ -201,12 +202,16 @@ def layered(
     couplings += [
         Dense(f"W_{k + 2}", below, above) for k, (below, above) in enumerate(pairwise(names))
     ]
-    # A hard sigmoid starts in the middle of its range: at its edge half of the nudges are lost.
-    start = 0.5 if activation == "hard_sigmoid" else 0.0
+    start = _bias_start(activation)
     couplings += [Bias(f"b_{k + 1}", name, start) for k, name in enumerate(names)]
     top = names[-1]
     reader = SquaredError(top) if readout == "squared_error" else SoftmaxReadout(top, sizes[-1])
     return Network(sizes[0], layers, tuple(couplings), reader)
+
+
+def _bias_start(activation: str) -> float:
+    """Start a hard sigmoid in the middle of its range: at its edge half of the nudges are lost."""
+    return 0.5 if activation == "hard_sigmoid" else 0.0
 
 
 def _check_size(what: str, size: int) -> None:

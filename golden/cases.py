@@ -52,8 +52,8 @@ class Case:
 
 
 def judged_networks() -> dict[str, Network]:
-    """Return a looped network, layered ones of depth 1 to 4, and the other cost and activation."""
-    networks = {"looped": looped_mlp(5, 10, 3)}
+    """Return looped networks, layered ones of depth 1 to 4, and the other cost and activation."""
+    networks = {"looped": looped_mlp(5, 10, 3), "looped, relu": looped_mlp(5, 10, 3, "relu")}
     for depth in range(1, 5):
         networks[f"layered, depth {depth}"] = layered((5, *[10] * depth, 3))
     for activation in ("tanh", "hard_sigmoid"):

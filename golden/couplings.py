@@ -27,6 +27,8 @@ THRESHOLD = 1e-10
 """Largest relative error of a closed form in double precision."""
 INTERIOR = 0.9
 """Share of an activation's range from which states are drawn: `G'` is steep at its ends."""
+FAR = 2.0
+"""Where a range without end is cut for that."""
 
 
 def check_network(network: Network, rng: np.random.Generator, samples: int = 4) -> list[Metric]:
@@ -81,8 +83,9 @@ def draw_state(network: Network, rng: np.random.Generator, samples: int) -> Floa
     """Draw a state `(samples, units)` from the interior of every layer's range."""
     parts = []
     for layer in network.layers:
-        middle = (layer.rule.high + layer.rule.low) / 2
-        reach = INTERIOR * (layer.rule.high - layer.rule.low) / 2
+        high = min(layer.rule.high, FAR)
+        middle = (high + layer.rule.low) / 2
+        reach = INTERIOR * (high - layer.rule.low) / 2
         parts.append(rng.uniform(middle - reach, middle + reach, (samples, layer.size)))
     return np.concatenate(parts, -1)
 

@@ -23,6 +23,8 @@ def activate(activation: str, h: float) -> float:
         return math.tanh(h)
     if activation == "hard_sigmoid":
         return min(max(h, 0.0), 1.0)
+    if activation == "relu":
+        return max(h, 0.0)
     raise EngineError(f"the scalar reference does not know activation '{activation}'.")
 
 

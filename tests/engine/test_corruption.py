@@ -159,7 +159,7 @@ def _at(*path: Any, value: Any) -> Callable[[Any], None]:
         (_at("format", value=None), "has format 'None', expected"),
         (_at("network", "inputs", value=-2), "size -2"),
         (_at("network", "layers", value=[]), "at least one layer"),
-        (_at("network", "layers", 0, "activation", value="relu"), "unknown activation 'relu'"),
+        (_at("network", "layers", 0, "activation", value="gelu"), "unknown activation 'gelu'"),
         (_at("network", "couplings", 0, "kind", value="System"), "System"),
         (_at("network", "couplings", 0, "kind", value="Layer"), ""),
         (_at("network", "readout", "command", value="rm"), "command"),

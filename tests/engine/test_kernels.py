@@ -147,7 +147,7 @@ def test_a_training_step_needs_the_same_memory_for_any_number_of_steps(solver: s
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("activation", ["tanh", "hard_sigmoid"])
+@pytest.mark.parametrize("activation", ["tanh", "hard_sigmoid", "relu"])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_nan_in_any_unit_of_any_sample_stops_at_once_and_is_named(
     solver: str, activation: str, dtype: type

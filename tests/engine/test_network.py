@@ -35,10 +35,10 @@ def test_a_size_is_a_whole_number_of_at_least_one(size: object) -> None:
 def test_a_layer_is_named_and_activated_as_known() -> None:
     with pytest.raises(EngineError, match="cannot be called 'input'"):
         Layer("input", 3)
-    with pytest.raises(EngineError, match=r"'a' has unknown activation 'relu'; known: tanh, hard"):
-        Layer("a", 3, "relu")
-    with pytest.raises(EngineError, match=r"'layer1' has unknown activation 'relu'"):
-        layered((4, 3, 2), activation="relu")
+    with pytest.raises(EngineError, match=r"'a' has unknown activation 'gelu'; known: tanh, hard"):
+        Layer("a", 3, "gelu")
+    with pytest.raises(EngineError, match=r"'layer1' has unknown activation 'gelu'"):
+        layered((4, 3, 2), activation="gelu")
 
 
 @pytest.mark.parametrize(

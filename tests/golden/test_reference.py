@@ -193,8 +193,8 @@ def test_unknown_coupling_is_named() -> None:
 
 
 def test_unknown_activation_readout_and_solver_are_named() -> None:
-    with pytest.raises(EngineError, match="does not know activation 'relu'"):
-        activate("relu", 0.0)
+    with pytest.raises(EngineError, match="does not know activation 'gelu'"):
+        activate("gelu", 0.0)
     with pytest.raises(EngineError, match="does not know read-out Stranger"):
         predict(Stranger("odd", "hidden"), {}, [0.0])
     backend = ReferenceBackend(looped_mlp(1, 1, 2), single_unit())
