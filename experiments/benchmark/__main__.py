@@ -1,0 +1,128 @@
+"""Measure the speed of Settle as ratios inside one interleaved run.
+
+Three parts: `floor`, a relaxation against its bare matrix products; `epoch`, training against
+backprop; `growth`, time and memory against steps, width, depth and batch.
+"""
+
+import argparse
+import platform
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from joblib import cpu_count
+from rich.console import Console
+from rich.text import Text
+
+from engine.errors import EngineError
+from engine.progress import progress_bar
+from experiments.benchmark.epochs import CONTESTS, Contest, find_contest, measure_epochs
+from experiments.benchmark.floor import Grid, measure_floor
+from experiments.benchmark.goals import Measured
+from experiments.benchmark.growth import (
+    QUICK,
+    WHOLE,
+    fit_exponents,
+    measure_first_step,
+    measure_growth,
+)
+from experiments.benchmark.report import Results, print_results, write_report
+from experiments.benchmark.timing import Effort
+from experiments.options import positive
+from experiments.tasks import TASKS, TaskError
+
+PARTS = ("floor", "epoch", "growth")
+QUICK_GRID = Grid((64, 256), (16, 128), ((256, 128),), Effort(0.2, fewest=3, most=20))
+QUICK_CONTESTS = (Contest("digits", 0.96, 20),)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(given)
+    console = Console(markup=False)
+    if not console.is_terminal:
+        console.width = 120
+    try:
+        with progress_bar() as bar:
+            task = bar.add_task("measuring", total=None, note="")
+            results = run_parts(
+                options,
+                shlex.join(["python", "-m", "experiments.benchmark", *given]),
+                lambda note: bar.update(task, note=note),
+            )
+        write_report(results, options.out)
+    except (EngineError, TaskError, OSError) as error:
+        console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
+        return 2
+    except KeyboardInterrupt:
+        console.print("Stopped. Nothing was written.")
+        return 130
+    print_results(results, console)
+    console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
+    return 0
+
+
+def run_parts(options: argparse.Namespace, command: str, on_note: Callable[[str], None]) -> Results:
+    """Measure the parts that were asked for."""
+    measured, notes, points = Measured(), list[str](), []
+    threads = list(dict.fromkeys(options.threads))
+    if "floor" in options.part:
+        grid = QUICK_GRID if options.quick else Grid()
+        cells, notes = measure_floor(grid, threads, on_note)
+        measured = replace(measured, cells=cells)
+    if "epoch" in options.part:
+        contest, split, absent = find_contest(QUICK_CONTESTS if options.quick else CONTESTS)
+        notes += absent
+        races = measure_epochs(contest, split, threads, on_note)
+        title = TASKS[contest.task].title
+        measured = replace(measured, races=races, task=title, accuracy=contest.accuracy)
+    if "growth" in options.part:
+        sweep = QUICK if options.quick else WHOLE
+        points = measure_growth(sweep, threads[0], on_note)
+        first = measure_first_step(sweep, on_note)
+        measured = replace(measured, exponents=fit_exponents(points), first_step=first)
+    return Results(command, _machine(threads), measured, points, notes)
+
+
+def _machine(threads: Sequence[int]) -> dict[str, str]:
+    found = {"processor": _processor(), "cores": str(cpu_count())}
+    found |= {"threads": ", ".join(map(str, threads)), "python": platform.python_version()}
+    return found | {name: version(name) for name in ("numpy", "scipy", "numba", "torch")}
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.benchmark",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--part", nargs="+", choices=PARTS, default=list(PARTS), help="parts to measure (all)")
+    add("--quick", action="store_true", help="few shapes, the digits, few points")
+    add(
+        "--threads",
+        nargs="+",
+        type=positive,
+        default=sorted({1, min(2, cpu_count())}),
+        metavar="N",
+        help="numbers of threads of BLAS and torch, the first for time to accuracy (1 2)",
+    )
+    add("--out", type=Path, default=Path("results/benchmark"), help="folder (results/benchmark)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

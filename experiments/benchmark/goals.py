@@ -1,0 +1,120 @@
+"""What the engine is to reach, and whether it did."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from experiments.benchmark.epochs import BACKPROP, BPTT, EQPROP, Race
+from experiments.benchmark.floor import Cell
+from experiments.benchmark.growth import Exponents, FirstStep
+
+FLOOR, EAGER, EPOCH, STRETCH, UNROLLED = 1.25, 1.3, 2.0, 1.3, 3.0
+FLATNESS, FIRST_SECONDS = 0.01, 3.0
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One line of the table: `reached` is `None` where nothing was measured."""
+
+    what: str
+    wanted: str
+    measured: str
+    reached: bool | None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that a run measured; a part that did not run is empty."""
+
+    cells: Sequence[Cell] = ()
+    races: Sequence[Race] = ()
+    task: str = ""
+    accuracy: float = 0.0
+    exponents: Sequence[Exponents] = ()
+    first_step: FirstStep | None = None
+
+
+def judge_goals(measured: Measured) -> list[Goal]:
+    """Return every goal with its verdict, one line for each number of threads."""
+    goals: list[Goal] = []
+    for threads in dict.fromkeys(cell.threads for cell in measured.cells):
+        cells = [cell for cell in measured.cells if cell.threads == threads]
+        goals += [_floor_goal(cells, threads), _eager_goal(cells, threads)]
+    for threads in dict.fromkeys(race.threads for race in measured.races):
+        races = {race.contestant: race for race in measured.races if race.threads == threads}
+        goals += _epoch_goals(races, threads, measured)
+    goals += [_unrolled_goal(measured), _memory_goal(measured), _first_goal(measured)]
+    return [goal for goal in goals if goal.reached is not None or goal.measured]
+
+
+def _floor_goal(cells: Sequence[Cell], threads: int) -> Goal:
+    large = [c for c in _of(cells, "Settle, numba") if c.width >= 256 and c.batch >= 64]
+    what = f"relaxation, width ≥ 256, batch ≥ 64, {threads} thread(s)"
+    wanted = f"≤ {FLOOR} x the bare matrix products"
+    if not large:
+        return Goal(what, wanted, "", None)
+    worst = max(large, key=lambda cell: cell.ratio.median)
+    place = f"{worst.ratio.median:.2f} x at worst (width {worst.width}, batch {worst.batch})"
+    return Goal(what, wanted, place, worst.ratio.median <= FLOOR)
+
+
+def _eager_goal(cells: Sequence[Cell], threads: int) -> Goal:
+    eager = {(c.width, c.batch): c.ratio.median for c in _of(cells, "torch eager")}
+    gains = [
+        (eager[c.width, c.batch] / c.ratio.median, c)
+        for c in _of(cells, "Settle, numba")
+        if (c.width, c.batch) in eager
+    ]
+    what, wanted = f"against torch eager, same work, {threads} thread(s)", f"≥ {EAGER} x faster"
+    if not gains:
+        return Goal(what, wanted, "", None)
+    least, cell = min(gains, key=lambda pair: pair[0])
+    middle = sorted(gain for gain, _ in gains)[len(gains) // 2]
+    place = f"{least:.2f} x at worst (width {cell.width}, batch {cell.batch}), median {middle:.2f}"
+    return Goal(what, wanted, place, least >= EAGER)
+
+
+def _epoch_goals(races: dict[str, Race], threads: int, measured: Measured) -> list[Goal]:
+    if EQPROP not in races or BACKPROP not in races:
+        return []
+    ratio = races[EQPROP].ratio
+    what = f"training epoch, {measured.task}, {threads} thread(s)"
+    text = f"{ratio.median:.2f} x ({ratio.low:.2f} to {ratio.high:.2f})"
+    return [
+        Goal(what, f"≤ {EPOCH:.0f} x torch backprop", text, ratio.median <= EPOCH),
+        Goal(what, f"stretch: ≤ {STRETCH} x", text, ratio.median <= STRETCH),
+    ]
+
+
+def _unrolled_goal(measured: Measured) -> Goal:
+    what = f"against BPTT on the same looped net, to {measured.accuracy:.1%} of {measured.task}"
+    wanted = f"≥ {UNROLLED:.0f} x faster"
+    races = {race.contestant: race for race in reversed(measured.races)}  # the first threads last
+    if EQPROP not in races or BPTT not in races:
+        return Goal(what, wanted, "", None)
+    ours, theirs = races[EQPROP].seconds_to_accuracy, races[BPTT].seconds_to_accuracy
+    if ours is None or theirs is None:
+        late = EQPROP if ours is None else BPTT
+        return Goal(what, wanted, f"{late} did not reach the accuracy", None)
+    return Goal(what, wanted, f"{theirs / ours:.2f} x", theirs / ours >= UNROLLED)
+
+
+def _memory_goal(measured: Measured) -> Goal:
+    what, wanted = "peak memory of training, number of steps", "flat (± 1 %), BPTT linear beside it"
+    found = {e.learner: e for e in measured.exponents if e.axis == "steps"}
+    if set(found) != {"eqprop", "bptt"}:
+        return Goal(what, wanted, "", None)
+    flat = found["eqprop"].flatness
+    text = f"± {100 * flat:.1f} %, BPTT with exponent {found['bptt'].memory:.2f}"
+    return Goal(what, wanted, text, flat <= FLATNESS)
+
+
+def _first_goal(measured: Measured) -> Goal:
+    what, wanted = "import to first training step, warm cache", f"≤ {FIRST_SECONDS:.0f} s"
+    if measured.first_step is None:
+        return Goal(what, wanted, "", None)
+    seconds = measured.first_step.warm.median
+    return Goal(what, wanted, f"{seconds:.2f} s", seconds <= FIRST_SECONDS)
+
+
+def _of(cells: Sequence[Cell], contestant: str) -> list[Cell]:
+    return [cell for cell in cells if cell.contestant == contestant]

@@ -1,0 +1,116 @@
+"""The plot of the benchmark: the floor, the epochs, and the growth with the number of steps."""
+
+from collections.abc import Sequence
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+
+from experiments.benchmark.epochs import BACKPROP, Race
+from experiments.benchmark.floor import Cell
+from experiments.benchmark.goals import FLOOR
+from experiments.benchmark.growth import GrowthPoint
+from experiments.reporting.document import Figure
+from experiments.reporting.plot_style import (
+    BLUE,
+    DASHED,
+    DOTTED,
+    ORANGE,
+    SOFT,
+    STYLE,
+    VERMILION,
+    add_legend,
+    draw_panels,
+    for_dark_page,
+    to_png,
+    to_svg,
+)
+
+PATH = "plots/benchmark"
+COLOURS = {"Settle, numba": BLUE, "torch eager": VERMILION, "torch.compile": ORANGE}
+LEARNERS = {"eqprop": BLUE, "bptt": VERMILION}
+
+
+def draw_benchmark(
+    cells: Sequence[Cell], races: Sequence[Race], points: Sequence[GrowthPoint]
+) -> tuple[Figure, bytes] | None:
+    """Draw one panel for each part that ran; return the figure of the report and its PNG."""
+    titles = []
+    if cells:
+        titles.append(f"Over bare products, {cells[0].threads} thread(s)")
+    if races:
+        titles.append("An epoch over backprop's")
+    steps = [point for point in points if point.axis == "steps"]
+    if steps:
+        titles += ["Extra memory, MB", "Training step, ms"]
+    if not titles:
+        return None
+    with matplotlib.rc_context(STYLE):
+        drawing, panels = draw_panels(titles)
+        free = iter(panels)
+        if cells:
+            _floor_panel(next(free), cells)
+        if races:
+            _races_panel(next(free), races)
+        if steps:
+            _steps_panel(next(free), steps, "extra", 1e-6)
+            _steps_panel(next(free), steps, "seconds", 1e3)
+        _explain(drawing, bool(cells), bool(steps))
+        svg = to_svg(drawing)
+        png = to_png(drawing)
+    figure = Figure(
+        "The benchmark at a glance",
+        "Ratios are medians of rounds. The dotted line is the goal for relaxations of width 256 "
+        "and more and batch 64 and more, the darkest line the largest batch.",
+        f"{PATH}.png",
+        svg,
+        for_dark_page(svg),
+    )
+    return figure, png
+
+
+def _floor_panel(axes: Axes, cells: Sequence[Cell]) -> None:
+    threads = cells[0].threads
+    batches = sorted({cell.batch for cell in cells})
+    for name, colour in COLOURS.items():
+        for k, batch in enumerate(batches):
+            line = sorted(
+                (c.width, c.ratio.median)
+                for c in cells
+                if (c.contestant, c.batch, c.threads) == (name, batch, threads)
+            )
+            if line:
+                shade = 0.3 + 0.7 * (k + 1) / len(batches)
+                axes.plot(*zip(*line, strict=True), color=colour, alpha=shade, marker=".")
+    axes.axhline(FLOOR, color=SOFT, linestyle=DOTTED, linewidth=1)
+    axes.set(xscale="log", yscale="log", xlabel="width")
+
+
+def _races_panel(axes: Axes, races: Sequence[Race]) -> None:
+    first = [r for r in races if r.threads == races[0].threads and r.contestant != BACKPROP]
+    for k, race in enumerate(reversed(first)):
+        colour = BLUE if race.contestant.startswith("EqProp") else VERMILION
+        axes.barh(k, race.ratio.median, color=colour, height=0.6)
+        axes.plot([race.ratio.low, race.ratio.high], [k, k], color=SOFT)
+    axes.set_yticks(range(len(first)), [race.contestant for race in reversed(first)])
+    axes.axvline(1.0, color=SOFT, linestyle=DASHED, linewidth=1)
+    axes.set_xlabel("times an epoch of backprop")
+
+
+def _steps_panel(axes: Axes, points: Sequence[GrowthPoint], field: str, scale: float) -> None:
+    for learner, colour in LEARNERS.items():
+        line = [
+            (point.value, scale * getattr(point.footprint, field))
+            for point in points
+            if point.setting.learner == learner
+        ]
+        axes.plot(*zip(*line, strict=True), color=colour, marker=".")
+    axes.set(xscale="log", yscale="log", xlabel="steps of each phase")
+
+
+def _explain(drawing: Drawing, floor: bool, growth: bool) -> None:
+    entries = [(name, colour, "-") for name, colour in COLOURS.items()] if floor else []
+    if growth:
+        entries += [("EqProp", BLUE, "area"), ("BPTT", VERMILION, "area")]
+    if entries:
+        add_legend(drawing, entries)

@@ -1,0 +1,129 @@
+"""Measure one training in a process of its own: `python -m experiments.benchmark.probe JSON`.
+
+A fresh process is the only place where the peak memory of a training can be told from that of
+everything before it, torch's own allocator included. It prints one line of JSON.
+"""
+
+import json
+import resource
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+STEADY = 3
+"""Training steps that are timed, after one that is not."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A training to measure: `steps` of relaxation in every phase, none left out."""
+
+    learner: Literal["eqprop", "bptt"]
+    steps: int = 30
+    width: int = 256
+    depth: int = 1
+    """Layers; one is the looped network, more are a layered one."""
+    batch: int = 128
+    inputs: int = 64
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Seconds of one training step, and memory in bytes.
+
+    `peak` is the largest resident memory while training, `extra` what it adds to the process with
+    all libraries loaded and the kernels warm, but without network, data or training.
+    """
+
+    seconds: float
+    peak: int
+    extra: int
+
+
+def measure(setting: Setting) -> Footprint:
+    """Train a few steps; call it in a fresh process."""
+    from threadpoolctl import threadpool_limits
+
+    if setting.learner == "bptt":
+        from adapters.torch_arrays import torch
+
+        torch.set_num_threads(setting.threads)
+    with threadpool_limits(setting.threads, user_api="blas"):
+        _train(Setting(setting.learner, steps=2, width=8, depth=setting.depth, batch=4), 2)
+        before = resident()
+        forget_peak()
+        seconds = _train(setting, STEADY + 1)
+    peak = resident_peak()
+    return Footprint(seconds, peak, peak - before)
+
+
+def _train(setting: Setting, count: int) -> float:
+    """Take `count` training steps; return the median seconds of all but the first."""
+    from engine import Adam, NumbaBackend, Relaxation, SpectralCap, Training, initial_params
+    from engine.network import layered, looped_mlp
+    from engine.run import Run
+    from engine.train import train_step
+
+    step = train_step
+    if setting.learner == "bptt":
+        from experiments.parity.baselines import bptt_step
+
+        step = bptt_step
+    rng = np.random.default_rng(0)
+    if setting.depth == 1:
+        network = looped_mlp(setting.inputs, setting.width, 10)
+    else:
+        network = layered((setting.inputs, *[setting.width] * setting.depth, 10))
+    backend = NumbaBackend(network, initial_params(network, rng))
+    way = Relaxation(setting.steps, 0.0)
+    cap = SpectralCap(0.95, method="power")  # the exact projection is not what grows here
+    training = Training(beta=0.02, free=way, nudged=way, optimizer=Adam(1e-4), cap=cap)
+    run = Run.start(network, 2, np.float32, seed=0)
+    x = rng.standard_normal((setting.batch, setting.inputs)).astype(np.float32)
+    y = np.eye(10, dtype=np.float32)[rng.integers(10, size=setting.batch)]
+    seconds = []
+    for _ in range(count):
+        began = time.perf_counter()
+        step(backend, x, y, training, run, count)
+        seconds.append(time.perf_counter() - began)
+    return float(np.median(seconds[1:]))
+
+
+def resident() -> int:
+    """Return the resident memory of the process now, in bytes."""
+    return _status("VmRSS") or _largest()
+
+
+def resident_peak() -> int:
+    """Return the largest resident memory, in bytes: since `forget_peak` where there is Linux."""
+    return _status("VmHWM") or _largest()
+
+
+def forget_peak() -> None:
+    """Let the peak start again from now; only Linux can."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return
+
+
+def _status(field: str) -> int:
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(field)), 0)
+
+
+def _largest() -> int:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(measure(Setting(**json.loads(sys.argv[1]))))))

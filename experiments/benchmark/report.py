@@ -1,0 +1,118 @@
+"""The report of the benchmark: its files, and its tables in the terminal."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from experiments.benchmark.goals import Goal, Measured, judge_goals
+from experiments.benchmark.growth import GrowthPoint
+from experiments.benchmark.plots import PATH, draw_benchmark
+from experiments.benchmark.tables import (
+    exponents_table,
+    first_call_table,
+    first_step_table,
+    floor_table,
+    goals_table,
+    growth_table,
+    races_table,
+)
+from experiments.records import write_bytes, write_text
+from experiments.reporting.document import Bullets, Code, Document, Figure, Section, Table
+from experiments.reporting.html_page import render_html
+from experiments.reporting.markdown_page import render_markdown
+from experiments.reporting.terminal_table import rich_table
+
+TITLE = "How fast Settle is"
+
+METHOD = (
+    "In every round each contestant does the same work once, in turn; a ratio is taken within a "
+    "round. Numbers are medians with quartiles.",
+    "The first call of each, which compiles, loads and fills caches, is timed apart.",
+    "BLAS and torch have the stated number of threads. Everything is float32.",
+    "The bare products are 30 calls of np.dot with an output array. Torch eager does the same "
+    "steps with the residual of every sample and with all buffers allocated beforehand.",
+    "Backprop is torch's own, on a feed-forward ReLU network of the same size, with the data as "
+    "tensors and the faster of torch's Adam implementations. BPTT goes through all the steps that "
+    "EqProp's free phase may take; a second one stops where EqProp stops on average.",
+    "Memory is the resident memory of a process of its own, the allocator of torch included.",
+)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything a run measured, as it is written to `results.json`."""
+
+    command: str
+    machine: Mapping[str, str]
+    measured: Measured
+    points: Sequence[GrowthPoint] = ()
+    notes: Sequence[str] = ()
+    goals: Sequence[Goal] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "goals", judge_goals(self.measured))
+
+
+def write_report(results: Results, folder: Path) -> None:
+    """Write `report.md`, `report.html`, `results.json` and the plot."""
+    drawn = draw_benchmark(results.measured.cells, results.measured.races, results.points)
+    if drawn is not None:
+        figure, png = drawn
+        write_bytes(folder / f"{PATH}.png", png)
+        write_text(folder / f"{PATH}.svg", figure.svg)
+    document = build_document(results, None if drawn is None else drawn[0])
+    write_text(folder / "results.json", json.dumps(asdict(results), indent=1) + "\n")
+    write_text(folder / "report.md", render_markdown(document))
+    write_text(folder / "report.html", render_html(document))
+
+
+def print_results(results: Results, console: Console) -> None:
+    """Print every table, the goals last."""
+    for table in (*result_tables(results), goals_table(results.goals)):
+        console.print(rich_table(table, console.width))
+        console.print()
+    for note in results.notes:
+        console.print(Text(note, style="yellow"))
+
+
+def result_tables(results: Results) -> list[Table]:
+    """Return the tables of the parts that ran."""
+    measured = results.measured
+    counts = dict.fromkeys(cell.threads for cell in measured.cells)
+    tables = [floor_table(measured.cells, threads) for threads in counts]
+    if measured.cells:
+        tables.append(first_call_table(measured.cells))
+    if measured.races:
+        tables.append(races_table(measured.races, measured))
+    if results.points:
+        tables += [growth_table(results.points), exponents_table(measured.exponents)]
+    if measured.first_step is not None:
+        tables.append(first_step_table(measured.first_step))
+    return tables
+
+
+def build_document(results: Results, figure: Figure | None) -> Document:
+    """Put the report in order."""
+    reached = [goal for goal in results.goals if goal.reached]
+    missed = [goal.what for goal in results.goals if goal.reached is False]
+    lead = [f"{len(reached)} of {len(reached) + len(missed)} goals reached."]
+    if missed:
+        lead.append(f"Missed: {'; '.join(missed)}.")
+    machine = tuple((name, value) for name, value in results.machine.items())
+    sections = [
+        Section("Goals", (goals_table(results.goals), *([figure] if figure else []))),
+        Section("Measurements", tuple(result_tables(results))),
+        Section(
+            "How the numbers were made",
+            (
+                Bullets((*METHOD, *results.notes)),
+                Code(results.command),
+                Table("Machine", ("what", "value"), machine, text_columns=2),
+            ),
+        ),
+    ]
+    return Document(TITLE, tuple(lead), tuple(sections))
