@@ -135,6 +135,18 @@ def test_accumulate_adds_phase_by_phase(trial: Trial) -> None:
     assert_close(twice, once, 10 * trial.candidate.error)
 
 
+def test_a_pair_of_phases_adds_the_difference_of_the_two(trial: Trial) -> None:
+    free = trial.relax()
+    plus, minus = trial.relax(0.1, free.state), trial.relax(-0.1, free.state)
+    (first, cost), (second, _) = slopes(trial, plus.state), slopes(trial, minus.state)
+    gradient = np.ones(trial.network.size, trial.candidate.dtype)
+    pair = plus.against(minus)
+    trial.backend.accumulate(trial.clamped, pair, gradient, energy=0.5, cost=-2.0)
+    expected = 1.0 + 0.5 * (first - second) - 2.0 * cost
+    assert_close(gradient, expected, 10 * trial.candidate.error)
+    assert plus.opposite is None
+
+
 def test_estimate_agrees_with_the_formulas(trial: Trial) -> None:
     beta, settling = 0.1, trial.candidate.settling()
     gradient = np.full(trial.network.size, np.nan, trial.candidate.dtype)

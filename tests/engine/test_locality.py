@@ -56,6 +56,8 @@ def test_a_synapse_sees_only_its_two_ends(case: Case, data: st.DataObject) -> No
     changed = gradient(settled) != gradient(replace(settled, state=moved))
     touched = _touched(case.network, unit)
     assert not changed[~touched].any()
+    pair = gradient(replace(settled, state=moved).against(settled))
+    assert not pair[~touched].any()
     biases = [c.name for c in case.network.couplings if c.name.startswith("b")]
     spans = np.r_[tuple(case.network.blocks[name].span for name in biases)]
     assert changed[spans].sum() == touched[spans].sum() == 1

@@ -180,6 +180,23 @@ def test_a_matrix_under_the_limit_is_left_bit_for_bit(
         np.testing.assert_array_equal(clipped, matrix.astype(dtype))
 
 
+def test_both_sides_of_the_spectrum_are_clipped_and_the_rest_is_kept() -> None:
+    rng = np.random.default_rng(5)
+    vectors = np.linalg.qr(rng.standard_normal((60, 60)))[0]
+    values = rng.uniform(-0.9, 0.9, 60)
+    outside = np.array([1.3, -1.1, 0.96, -2.0, 1.3])  # one of them twice
+    for kept in ((True, True), (True, False), (False, True), (False, False)):
+        chosen = outside[((outside > 0) & kept[0]) | ((outside < 0) & kept[1])]
+        drawn = np.r_[chosen, values[len(chosen) :]]
+        matrix = (vectors * drawn) @ vectors.T
+        matrix = (matrix + matrix.T) / 2
+        clipped = matrix.copy()
+        clip_norm(clipped, 0.95, symmetric=True)
+        expected = (vectors * np.clip(drawn, -0.95, 0.95)) @ vectors.T
+        np.testing.assert_allclose(clipped, expected, rtol=0, atol=1e-13)
+        assert (clipped == matrix).all() == (len(chosen) == 0)
+
+
 def test_no_other_matrix_under_the_limit_is_nearer() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):

