@@ -7,16 +7,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from experiments.benchmark.probe import Footprint, Setting
+from experiments.benchmark.probe import Footprint, Learner, Setting
 from experiments.benchmark.timing import Spread, spread
 
 ROOT = Path(__file__).parents[2]
-LEARNERS = ("eqprop", "bptt")
+LEARNERS: tuple[Learner, ...] = ("eqprop", "bptt")
 
 FIRST_STEP = """
 import numpy as np
@@ -104,8 +105,8 @@ def measure_growth(
         for value in values:
             for learner in LEARNERS:
                 on_point(f"{axis} {value}: {learner}")
-                base = Setting("eqprop" if learner == "eqprop" else "bptt", threads=threads)
-                setting = replace(base, **BASES.get(axis, {}), **{axis: value})
+                chosen: dict[str, Any] = {**BASES.get(axis, {}), axis: value}
+                setting = Setting(learner, threads=threads, **chosen)
                 points.append(GrowthPoint(axis, setting, run_probe(setting)))
     return points
 

@@ -30,7 +30,9 @@ TRIAL_STEPS = 40
 class Learner(Protocol):
     """Something that trains epoch by epoch."""
 
-    note: str
+    @property
+    def note(self) -> str:
+        """What is worth saying about how it trained."""
 
     def train_epoch(self) -> None:
         """Go once through the training part."""
@@ -124,14 +126,18 @@ class TorchLearner:
         rows = torch.arange(min(len(self._x), self._training.batch_size))
         seconds: dict[str, float] = {}
         for kind in ("foreach", "fused"):
-            optimizer = torch.optim.Adam(self._parameters, lr=0.0, **{kind: True})
+            optimizer = self._adam(kind, 0.0)
             for step in range(TRIAL_STEPS):
                 if step == TRIAL_STEPS // 4:  # the first ones warm up
                     began = time.perf_counter()
                 self._update(optimizer, rows)
             seconds[kind] = time.perf_counter() - began
         best = min(seconds, key=lambda kind: seconds[kind])
-        return torch.optim.Adam(self._parameters, **{best: True}), f"Adam: {best}"
+        return self._adam(best, self._training.optimizer.lr), f"Adam: {best}"
+
+    def _adam(self, kind: str, rate: float) -> torch.optim.Adam:
+        foreach, fused = kind == "foreach", kind == "fused"
+        return torch.optim.Adam(self._parameters, rate, foreach=foreach, fused=fused)
 
 
 def feedforward(sizes: Sequence[int], split: Split, training: Training) -> TorchLearner:

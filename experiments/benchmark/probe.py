@@ -10,9 +10,11 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
+
+Learner: TypeAlias = Literal["eqprop", "bptt"]
 
 STEADY = 3
 """Training steps that are timed, after one that is not."""
@@ -22,7 +24,7 @@ STEADY = 3
 class Setting:
     """A training to measure: `steps` of relaxation in every phase, none left out."""
 
-    learner: Literal["eqprop", "bptt"]
+    learner: Learner
     steps: int = 30
     width: int = 256
     depth: int = 1
