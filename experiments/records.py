@@ -50,9 +50,9 @@ class Record:
         return f"{self.task}-{self.contestant}-{self.seed}"
 
 
-def save_record(folder: Path, record: Record) -> None:
+def save_record(path: Path, record: Record) -> None:
     """Write a record as a whole or not at all."""
-    write_text(folder / f"{record.key}.json", json.dumps(asdict(record), indent=1))
+    write_text(path, json.dumps(asdict(record), indent=1))
 
 
 def load_record(path: Path) -> Record | None:

@@ -27,7 +27,7 @@ from experiments.parity.report import print_summary, write_report
 from experiments.parity.runner import LiveTable, RunnerError, run_jobs
 from experiments.parity.runs import CONTESTANTS, CONTROLS
 from experiments.parity.settings import BEST_BASELINE, settings_for
-from experiments.parity.tune import best_baselines, choose, tuning_jobs
+from experiments.parity.tune import afterwards_jobs, best_baselines, choose, tuning_jobs
 from experiments.records import Record, load_record, save_record, write_text
 from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
 
@@ -52,8 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
         return 2
     except KeyboardInterrupt:
-        kept = "Finished runs are kept; the same command goes on from here."
-        console.print(f"Stopped. {'Tuning keeps nothing.' if options.tune else kept}")
+        console.print("Stopped. Finished runs are kept; the same command goes on from here.")
         return 130
     return 0
 
@@ -61,17 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def compare(options: argparse.Namespace, command: str, console: Console) -> None:
     """Do the runs that are not done yet, write the report and print its tables."""
     names = [*CONTESTANTS, *([] if options.no_controls else CONTROLS)]
-    checksum = _checksum(options.data) if options.data else ""
     jobs = []
     for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
         for task in _tasks(options):
             for name in names:
                 settings = settings_for(task.name, name)
-                settings = replace(settings, data="" if task.name in TASKS else checksum)
                 if options.epochs is not None:
                     settings = replace(settings, epochs=options.epochs)
                 jobs.append(Job(task, name, seed, settings))
-    records = _finish(jobs, options, console)
+    records = _finish(jobs, options.out / "runs", options, console)
     summary = write_report(
         records, options.out, best_baseline=BEST_BASELINE, command=command, machine=_machine()
     )
@@ -81,8 +78,12 @@ def compare(options: argparse.Namespace, command: str, console: Console) -> None
 
 def tune(options: argparse.Namespace, console: Console) -> None:
     """Try every point of the grids on the validation split and print the best."""
-    jobs = tuning_jobs(_tasks(options))
-    chosen = choose(_run(jobs, len(jobs), options, console))
+    tasks, folder = _tasks(options), options.out / "tuning"
+    jobs = tuning_jobs(tasks)
+    pairs = list(zip(jobs, _finish(jobs, folder, options, console), strict=True))
+    jobs = afterwards_jobs(tasks, choose(pairs))
+    pairs += zip(jobs, _finish(jobs, folder, options, console), strict=True)
+    chosen = choose(pairs)
     table = Table(title="Chosen on the validation split")
     for column in ("task", "contestant", "chosen", "validation accuracy"):
         table.add_column(column)
@@ -97,9 +98,11 @@ def tune(options: argparse.Namespace, console: Console) -> None:
     console.print("To use it, enter it in experiments/parity/settings.py.")
 
 
-def _finish(jobs: list[Job], options: argparse.Namespace, console: Console) -> list[Record]:
+def _finish(
+    jobs: list[Job], folder: Path, options: argparse.Namespace, console: Console
+) -> list[Record]:
     """Return the record of every job, from an earlier call or from a run now."""
-    folder = options.out / "runs"
+    jobs = [_marked(job, options.data) for job in jobs]
     kept: dict[str, Record] = {}
     for job in jobs:
         record = None if options.fresh else load_record(folder / f"{job.key}.json")
@@ -109,7 +112,7 @@ def _finish(jobs: list[Job], options: argparse.Namespace, console: Console) -> l
         console.print(f"{len(kept)} of {len(jobs)} runs were done before; --fresh repeats them.")
     todo = [job for job in jobs if job.key not in kept]
     for job, record in _run(todo, len(jobs), options, console):
-        save_record(folder, record)
+        save_record(folder / f"{job.key}.json", record)
         kept[job.key] = record
     return [kept[job.key] for job in jobs]
 
@@ -141,8 +144,12 @@ def _tasks(options: argparse.Namespace) -> list[Task]:
     return [*tasks, *([task_from_file(options.data)] if options.data else [])]
 
 
-def _checksum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+def _marked(job: Job, data: Path | None) -> Job:
+    """Mark a job on a user's file with its checksum, so that other contents are another run."""
+    if job.task.name in TASKS or data is None or not data.is_file():
+        return job
+    checksum = hashlib.sha256(data.read_bytes()).hexdigest()
+    return replace(job, settings=replace(job.settings, data=checksum))
 
 
 def _machine() -> dict[str, str]:

@@ -63,12 +63,25 @@ class FeedForward:
         x: FloatArray,
         y: IntArray,
         training: Training,
+        decay: float,
         on_epoch: Callable[[Epoch], None],
     ) -> None:
-        """Train with Adam, the cosine schedule and the batch order that EqProp has."""
+        """Train with Adam, the cosine schedule and the batch order that EqProp has.
+
+        The weights decay apart from the gradient, as there; the biases do not.
+        """
         rng = np.random.default_rng(training.seed)
         inputs, labels = torch.from_numpy(x), torch.from_numpy(y)
-        optimizer = torch.optim.Adam(self._model.parameters(), lr=training.optimizer.lr)
+        named = list(self._model.named_parameters())
+        weights = [parameter for name, parameter in named if name.endswith("weight")]
+        biases = [parameter for name, parameter in named if name.endswith("bias")]
+        optimizer = torch.optim.AdamW(
+            [
+                {"params": weights, "weight_decay": decay},
+                {"params": biases, "weight_decay": 0.0},
+            ],
+            lr=training.optimizer.lr,
+        )
         total = training.epochs * -(-len(x) // training.batch_size)
         cosine = torch.optim.lr_scheduler.CosineAnnealingLR(
             optimizer, total, eta_min=0.01 * training.optimizer.lr

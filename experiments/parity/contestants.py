@@ -83,15 +83,21 @@ class Job:
     def network(self) -> Network:
         """The network that relaxes."""
         inputs, hidden, classes = self.task.inputs, self.settings.hidden, self.task.classes
+        activation = self.settings.activation
         if self.contestant == "eqprop_layered":
-            return layered((inputs, hidden, hidden, classes))
-        return looped_mlp(inputs, hidden, classes)
+            return layered((inputs, hidden, hidden, classes), activation)
+        return looped_mlp(inputs, hidden, classes, activation)
 
     @property
     def training(self) -> Training:
         """The settings as the engine takes them."""
         training = self.settings.training(self.contestant, self.seed)
-        return replace(training, frozen=FROZEN.get(self.contestant, ()))
+        matrices = [name for name, block in self.network.blocks.items() if len(block.shape) > 1]
+        return replace(
+            training,
+            frozen=FROZEN.get(self.contestant, ()),
+            decay=dict.fromkeys(matrices, self.settings.decay),
+        )
 
 
 @dataclass(frozen=True)
@@ -187,7 +193,7 @@ def _train_feedforward(job: Job, split: Split, watch: Watch) -> Trained:
         curve.append(_point(epoch, _accuracy(p, split.y_test), False, None))
         watch(curve[-1])
 
-    model.fit(split.x_train, split.y_train, job.training, on_epoch)
+    model.fit(split.x_train, split.y_train, job.training, job.settings.decay, on_epoch)
     return Trained(model.probabilities, model.size, tuple(curve))
 
 

@@ -12,9 +12,9 @@ from experiments.reporting.document import Cell, Table
 from experiments.reporting.number_text import NONE, number, percent, setting
 
 UNUSED: dict[str, set[str]] = {
-    "eqprop_looped": {"activation"},
-    "eqprop_layered": {"activation"},
-    "backprop_looped": {"activation", "beta", "nudged_steps"},
+    "eqprop_looped": set(),
+    "eqprop_layered": set(),
+    "backprop_looped": {"beta", "nudged_steps"},
     "backprop_feedforward": {
         "beta",
         "cap",

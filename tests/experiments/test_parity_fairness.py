@@ -163,7 +163,7 @@ def test_all_contestants_see_the_samples_in_the_same_order(monkeypatch):
         return entropy(outputs, labels)
 
     monkeypatch.setattr(torch.nn.functional, "cross_entropy", spy_entropy)
-    FeedForward((3, 8, 8, samples), "tanh", 5).fit(x, y, training, lambda epoch: None)
+    FeedForward((3, 8, 8, samples), "tanh", 5).fit(x, y, training, 0.0, lambda epoch: None)
     assert [len(rows) for rows in order] == [8, 8, 4] * 2
     assert orders == [order, order]
 
@@ -171,7 +171,7 @@ def test_all_contestants_see_the_samples_in_the_same_order(monkeypatch):
 def test_the_feed_forward_baseline_has_the_optimizer_and_schedule_of_eqprop(monkeypatch):
     made = []
 
-    class Spy(torch.optim.Adam):
+    class Spy(torch.optim.AdamW):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
             self.rates = []
@@ -181,16 +181,21 @@ def test_the_feed_forward_baseline_has_the_optimizer_and_schedule_of_eqprop(monk
             self.rates.append(self.param_groups[0]["lr"])
             return super().step()
 
-    monkeypatch.setattr(torch.optim, "Adam", Spy)
+    monkeypatch.setattr(torch.optim, "AdamW", Spy)
     table, training = make_table(40), Training(epochs=3, batch_size=16, optimizer=Adam(3e-3))
     model = FeedForward((3, 8, 8, 2), "relu", 0)
-    model.fit(table.x.astype(np.float32), table.y, training, lambda epoch: None)
+    model.fit(table.x.astype(np.float32), table.y, training, 0.2, lambda epoch: None)
     (optimizer,) = made
     expected = [3e-3 * scheduled(training.schedule, step, 9) for step in range(9)]
     assert optimizer.rates == pytest.approx(expected)
-    group = optimizer.param_groups[0]
-    assert group["betas"] == (training.optimizer.decay1, training.optimizer.decay2)
-    assert (group["eps"], group["weight_decay"]) == (training.optimizer.eps, 0)
+    weights, biases = optimizer.param_groups
+    for group in (weights, biases):
+        assert group["betas"] == (training.optimizer.decay1, training.optimizer.decay2)
+        assert group["eps"] == training.optimizer.eps
+    assert {p.ndim: g["weight_decay"] for g in (weights, biases) for p in g["params"]} == {
+        2: 0.2,
+        1: 0.0,
+    }
 
 
 def test_the_start_of_the_feed_forward_baseline_is_its_seed_alone():

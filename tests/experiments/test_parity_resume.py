@@ -119,12 +119,6 @@ def test_an_interrupted_call_is_completed_by_the_next_one(parity, capsys):
     assert parity.reported == resumed
 
 
-def test_interrupted_tuning_does_not_claim_to_keep_anything(parity, capsys):
-    parity.interrupt_after = 0
-    assert parity("--tune") == 130
-    assert capsys.readouterr().out == "Stopped. Tuning keeps nothing.\n"
-
-
 @pytest.mark.skipif(os.name != "posix", reason="there is no signal for a group of processes")
 def test_ctrl_c_ends_the_workers_and_keeps_their_runs(tmp_path):
     data, out = write_csv(tmp_path / "points.csv"), tmp_path / "out"

@@ -17,7 +17,18 @@ from experiments.parity.settings import (
     Settings,
     settings_for,
 )
-from experiments.parity.tune import GRIDS, SEEDS, best_baselines, choose, tuning_jobs
+from experiments.parity.tune import (
+    AFTERWARDS,
+    BETAS,
+    GRIDS,
+    REDUCED,
+    SEEDS,
+    afterwards_jobs,
+    best_baselines,
+    choose,
+    tuned_names,
+    tuning_jobs,
+)
 from experiments.tasks import TASKS
 from tests.experiments.parity_cases import QUICK, make_job, write_csv
 from tests.experiments.parity_records import make_record
@@ -44,7 +55,8 @@ def test_the_grids_are_covered_for_backprop_as_for_eqprop(task):
     assert len(rates) > 1
     for name, jobs in groups.items():
         tried = {field: {getattr(job.settings, field) for job in jobs} for field in GRIDS[name]}
-        assert tried["lr"] == rates <= set(GRIDS[name]["lr"])
+        assert tried["lr"] == rates
+        assert tried["decay"] == {job.settings.decay for jobs in groups.values() for job in jobs}
         assert tried.get("activation", set()) == set(GRIDS[name].get("activation", ()))
         points = {tuple(getattr(job.settings, field) for field in tried) for job in jobs}
         assert points == set(product(*tried.values()))
@@ -67,9 +79,26 @@ def test_a_grid_changes_nothing_but_its_own_values(task):
     for job in tuning_jobs([task]):
         settings = job.settings.as_dict()
         changed = {name for name in budget if settings[name] != budget[name]}
-        assert changed <= {"epochs", *GRIDS[job.contestant]}
-        assert settings["epochs"] <= budget["epochs"]
-    assert len({job.settings.epochs for job in tuning_jobs([task])}) == 1
+        assert changed <= set(GRIDS[job.contestant])
+
+
+@every_task
+def test_activation_and_beta_are_tried_at_the_point_that_the_first_grid_chose(task):
+    budget, point = BUDGETS[task.name], {"lr": 2.5e-3, "decay": 0.0}
+    chosen = [{"task": task.name, "contestant": name, "chosen": point} for name in GRIDS]
+    jobs = afterwards_jobs([task], chosen)
+    middle = replace(budget, **point)
+    for name, group in by_contestant(jobs).items():
+        tried = {job.settings for job in group}
+        assert middle not in tried
+        for axis, values in AFTERWARDS[name].items():
+            assert {replace(middle, **{axis: value}) for value in values} <= tried | {middle}
+        assert len(tried) == sum(len(values) - 1 for values in AFTERWARDS[name].values())
+    assert {job.contestant for job in jobs} == AFTERWARDS.keys()
+    for name in CONTESTANTS:  # each has its choice of activations, at one time or the other
+        assert "activation" in tuned_names(name)
+    keys = [job.key for job in jobs + tuning_jobs([task])]
+    assert len(set(keys)) == len(keys)
 
 
 @every_task
@@ -78,8 +107,10 @@ def test_settings_are_a_point_of_the_grid_or_the_budget(task):
     assert chosen.keys() in (GRIDS.keys(), set())
     for name in CONTESTANTS:
         point = chosen.get(name, {})
-        assert point.keys() == (GRIDS[name].keys() if chosen else set())
-        assert all(value in GRIDS[name][field] for field, value in point.items())
+        assert point.keys() == (set(tuned_names(name)) if chosen else set())
+        grid = GRIDS[name] | AFTERWARDS.get(name, {})
+        tried = {field: REDUCED.get(task.name, {}).get(field, grid[field]) for field in point}
+        assert all(value in tried[field] for field, value in point.items())
         assert settings_for(task.name, name) == replace(budget, **point)
     for name in CONTROLS:
         assert settings_for(task.name, name) == settings_for(task.name, "eqprop_looped")
@@ -101,14 +132,14 @@ def results(task, name, *points):
     labels = list(dict.fromkeys(job.label for job in jobs))
     for label, outcomes in zip(labels, points, strict=False):
         for job, (accuracy, cost) in zip(
-            [job for job in jobs if job.label == label], outcomes, strict=True
+            [job for job in jobs if job.label == label], outcomes, strict=False
         ):
             record = make_record(task.name, name, job.seed, accuracy)
             pairs.append((job, replace(record, cost=cost)))
     return pairs
 
 
-DIGITS = TASKS["digits"]
+CARTPOLE = TASKS["cartpole"]
 
 
 @pytest.mark.parametrize(
@@ -117,31 +148,44 @@ DIGITS = TASKS["digits"]
         ([[(0.9, 0.5), (0.9, 0.5)], [(0.91, 0.9), (0.91, 0.9)]], 1),  # accuracy before cost
         ([[(0.9, 0.5), (0.9, 0.5)], [(0.9, 0.4), (0.9, 0.4)]], 1),  # cost between equals
         ([[(0.9, 0.4), (0.9, 0.4)], [(0.9, 0.5), (0.9, 0.5)]], 0),
+        ([[(0.1 + 0.2, 0.5), (0.6, 0.5)], [(0.3, 0.4), (0.6, 0.4)]], 1),  # equal but for rounding
         ([[(0.99, 0.1), (0.5, 0.1)], [(0.8, 0.9), (0.8, 0.9)]], 1),  # the mean over seeds
         ([[(0.9, 0.1), (0.9, 0.1)], [(0.9, 0.1), (0.9, 0.1)]], 0),  # the first of equals
     ],
 )
 def test_the_best_point_is_chosen_by_accuracy_then_by_cost(points, best):
-    pairs = results(DIGITS, "backprop_looped", *points)
+    pairs = results(CARTPOLE, "backprop_looped", *points)
     (row,) = choose(pairs)
-    assert (row["task"], row["contestant"]) == ("digits", "backprop_looped")
-    assert row["chosen"] == {"lr": RATES[best]}
+    assert (row["task"], row["contestant"]) == ("cartpole", "backprop_looped")
+    assert row["chosen"] == {"lr": RATES[best], "decay": 0.0, "activation": "tanh"}
     assert row["accuracy"] == pytest.approx(sum(a for a, _ in points[best]) / 2)
     assert row["cost"] == pytest.approx(sum(c for _, c in points[best]) / 2)
 
 
 def test_tasks_and_contestants_are_chosen_apart():
     good, poor = [(0.9, 0.1)] * 2, [(0.6, 0.9)] * 2
-    pairs = results(DIGITS, "backprop_looped", good, poor)
-    pairs += results(DIGITS, "eqprop_looped", poor, good)
-    pairs += results(TASKS["cartpole"], "backprop_looped", poor, good)
+    pairs = results(CARTPOLE, "backprop_looped", good, poor)
+    pairs += results(CARTPOLE, "eqprop_looped", poor, good)
+    pairs += results(TASKS["acrobot"], "backprop_looped", poor, good)
     rows = {(row["task"], row["contestant"]): row["chosen"] for row in choose(pairs)}
-    betas = GRIDS["eqprop_looped"]["beta"]
+    rest = {"decay": 0.0, "activation": "tanh"}
     assert rows == {
-        ("digits", "backprop_looped"): {"lr": RATES[0]},
-        ("digits", "eqprop_looped"): {"lr": RATES[0], "beta": betas[1]},
-        ("cartpole", "backprop_looped"): {"lr": RATES[1]},
+        ("cartpole", "backprop_looped"): {"lr": RATES[0]} | rest,
+        ("cartpole", "eqprop_looped"): {"lr": RATES[1], "beta": 0.01} | rest,
+        ("acrobot", "backprop_looped"): {"lr": RATES[1]} | rest,
     }
+
+
+def test_a_beta_tried_afterwards_can_win():
+    first = results(CARTPOLE, "eqprop_looped", [(0.9, 0.1)] * 3)
+    jobs = afterwards_jobs([CARTPOLE], choose(first))
+    accuracies = {0.01: 0.8, 0.03: 0.95, 0.1: 0.8}
+    after = [
+        (job, make_record("cartpole", "eqprop_looped", job.seed, accuracies[job.settings.beta]))
+        for job in jobs
+    ]
+    (row,) = choose(first + after)
+    assert row["chosen"] == {"lr": RATES[0], "decay": 0.0, "activation": "tanh", "beta": 0.03}
 
 
 def row(task, contestant, accuracy, cost=0.1):
@@ -166,36 +210,65 @@ def small_grids(monkeypatch):
     for grid in GRIDS.values():
         for name, values in list(grid.items()):
             monkeypatch.setitem(grid, name, values[:2] if name == "activation" else values[:1])
+    for grid in AFTERWARDS.values():
+        monkeypatch.setitem(grid, "activation", ("tanh",))
+        if "beta" in grid:
+            monkeypatch.setitem(grid, "beta", BETAS[1:])
     monkeypatch.setattr(tune, "USER_BUDGET", QUICK)
+    monkeypatch.setattr(tune, "SEEDS", SEEDS[:2])
 
 
-@pytest.mark.usefixtures("small_grids")
-def test_tune_writes_what_it_chose_on_the_validation_part(tmp_path, monkeypatch, capsys):
-    data, out, jobs = write_csv(tmp_path / "points.csv"), tmp_path / "out", []
+@pytest.fixture
+def tuning(small_grids, tmp_path, monkeypatch):
+    """Call the command with `--tune`; it notes the jobs that ran, and may be interrupted."""
+    data = write_csv(tmp_path / "points.csv")
 
-    def spy(job, watch):
-        jobs.append(job)
-        return run_job(job, watch)
+    def call(interrupt_after=None):
+        call.jobs = []
 
-    monkeypatch.setattr(runner, "run_job", spy)
-    given = ["--tune", "--data", str(data), "--out", str(out), "--workers", "1"]
-    assert command.main(given) == 0
-    tuned = json.loads((out / "tuning.json").read_text(encoding="utf-8"))
+        def spy(job, watch):
+            if len(call.jobs) == interrupt_after:
+                raise KeyboardInterrupt
+            call.jobs.append(job)
+            return run_job(job, watch)
+
+        monkeypatch.setattr(runner, "run_job", spy)
+        given = ["--tune", "--data", str(data), "--out", str(tmp_path / "out"), "--workers", "1"]
+        return command.main(given)
+
+    call.out = tmp_path / "out"
+    return call
+
+
+def test_tune_writes_what_it_chose_on_the_validation_part(tuning, capsys):
+    assert tuning() == 0
+    tuned = json.loads((tuning.out / "tuning.json").read_text(encoding="utf-8"))
     chosen = {entry["contestant"]: entry for entry in tuned["chosen"]}
     assert chosen.keys() == set(CONTESTANTS)
     for name, entry in chosen.items():
         assert entry["task"] == "points.csv"
-        assert entry["chosen"].keys() == GRIDS[name].keys()
+        assert entry["chosen"].keys() == set(tuned_names(name))
         Settings(**{**QUICK.as_dict(), **entry["chosen"]})
         assert 0.0 <= entry["accuracy"] <= 1.0
     assert tuned["best_baseline"].keys() == {"points.csv"}
     assert tuned["best_baseline"]["points.csv"] in BASELINES
-    assert len(jobs) == 2 * (1 + 1 + 1 + 2)
-    assert not any(job.final for job in jobs)
-    assert not (out / "runs").exists()
+    assert len(tuning.jobs) == 2 * (1 + 1 + 1 + 2) + 2 * (1 + 1)
+    assert not any(job.final for job in tuning.jobs)
+    assert not (tuning.out / "runs").exists()
     printed = capsys.readouterr().out
     assert "Chosen on the validation split" in printed
-    assert f"All of it: {out / 'tuning.json'}\n" in printed
+    assert f"All of it: {tuning.out / 'tuning.json'}\n" in printed
+
+
+def test_interrupted_tuning_is_completed_by_the_next_call(tuning):
+    assert tuning(interrupt_after=11) == 130  # in the second grid
+    kept = {job.key for job in tuning.jobs}
+    assert len(kept) == 11
+    assert tuning() == 0
+    assert len(tuning.jobs) == 3
+    assert not kept & {job.key for job in tuning.jobs}
+    assert tuning() == 0
+    assert tuning.jobs == []
 
 
 def test_a_tuning_run_spends_no_time_on_the_cosine(monkeypatch):

@@ -17,7 +17,7 @@ RECORDS = [
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.key)
 def test_a_record_comes_back_as_it_was(record, tmp_path):
-    save_record(tmp_path / "runs", record)
+    save_record(tmp_path / "runs" / f"{record.key}.json", record)
     (path,) = (tmp_path / "runs").iterdir()
     assert path.name == f"{record.task}-{record.contestant}-{record.seed}.json"
     assert load_record(path) == record
