@@ -11,6 +11,7 @@ from engine.params import Params, initial_params
 from engine.predict import evaluate, predict, predict_outputs, predict_proba
 from engine.spectral import SpectralCap, recurrent_norm
 from engine.train import Training, fit, train_step
+from engine.transformer import energy_transformer
 
 __all__ = [
     "SGD",
@@ -30,6 +31,7 @@ __all__ = [
     "SpectralCap",
     "Training",
     "centered",
+    "energy_transformer",
     "estimate",
     "evaluate",
     "fit",

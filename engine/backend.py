@@ -140,6 +140,7 @@ class Backend(ABC):
         inputs = checked_matrix("x", x, self.network.inputs, self.dtype)
         if len(inputs) == 0:
             raise EngineError("x holds no samples.")
+        self.network.check_inputs(inputs)
         targets = None
         if y is not None:
             targets = checked_matrix("y", y, self.network.outputs, self.dtype)

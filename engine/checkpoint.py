@@ -12,18 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from engine.attention import Attention, Hopfield
 from engine.coupling import Bias, Dense, InputDrive, Lateral
 from engine.errors import CheckpointError
 from engine.network import Layer, Network
 from engine.params import Params
 from engine.readout import SoftmaxReadout, SquaredError
 from engine.run import Epoch, Run
+from engine.tokens import Embedding, Position, TokenReadout
 
 FORMAT = "settle checkpoint 1"
-_KINDS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (Layer, InputDrive, Bias, Dense, Lateral, SoftmaxReadout, SquaredError)
-}
+_COUPLINGS = (InputDrive, Bias, Dense, Lateral, Embedding, Position, Attention, Hopfield)
+_READOUTS = (SoftmaxReadout, SquaredError, TokenReadout)
+_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Layer, *_COUPLINGS, *_READOUTS)}
 
 
 def save(path: Path | str, params: Params, run: Run | None = None, settings: str = "") -> None:

@@ -8,7 +8,9 @@ from scipy.linalg import blas
 
 from engine import dynamics, kernels
 from engine.arrays import FloatArray, IntArray
+from engine.attention import Attention
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.compiled_tokens import TokenKernels
 from engine.coupling import Bias, Coupling, Dense, InputDrive, Lateral
 from engine.errors import EngineError
 from engine.network import Network
@@ -22,9 +24,11 @@ class NumbaBackend(Backend):
     joins_phases: ClassVar[bool] = True
 
     def __init__(self, network: Network, params: Params) -> None:
-        self._messages = _message_table(network)
-        self._layers = _layer_table(network, self._messages)
-        self._readout = _readout_table(network)
+        self._tokens = TokenKernels(network) if TokenKernels.serve(network) else None
+        if self._tokens is None:
+            self._messages = _message_table(network)
+            self._layers = _layer_table(network, self._messages)
+            self._readout = _readout_table(network)
         super().__init__(network, params)
 
     @property
@@ -48,6 +52,9 @@ class NumbaBackend(Backend):
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
         samples = len(clamped.x)
+        if self._tokens is not None:
+            begin = dynamics.activate(self.network, clamped.drive) if start is None else start
+            return self._tokens.relax(self._params, clamped, beta, relaxation, begin)
         if start is None:
             start = np.empty_like(clamped.drive)
             kernels.activate(self._layers, clamped.drive, start)
@@ -136,6 +143,9 @@ class NumbaBackend(Backend):
         block: FloatArray,
         energy: float,
     ) -> None:
+        if self._tokens is not None and isinstance(coupling, Attention):
+            block -= energy * self._tokens.correlate(self._params, state)
+            return
         ends = [self.network.of(name, state) for name in coupling.layers]
         block -= energy * coupling.correlate(self._params[coupling.name], clamped.x, *ends)
 

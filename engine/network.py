@@ -7,10 +7,11 @@ from itertools import pairwise
 from typing import Literal
 
 from engine.activation import ACTIVATIONS, Activation
-from engine.arrays import Array
+from engine.arrays import Array, FloatArray
 from engine.coupling import INPUT, Bias, Coupling, Dense, InputDrive, Lateral
 from engine.errors import EngineError
 from engine.readout import Readout, SoftmaxReadout, SquaredError
+from engine.tokens import Embedding
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,18 @@ class Network:
     def recurrent(self) -> tuple[Coupling, ...]:
         """Couplings whose drive depends on the state."""
         return tuple(coupling for coupling in self.couplings if not coupling.clamped)
+
+    @cached_property
+    def vocabulary(self) -> int | None:
+        """Number of different tokens; `None` where the inputs are numbers of any kind."""
+        sizes = [c.vocabulary for c in self.couplings if isinstance(c, Embedding)]
+        return min(sizes) if sizes else None
+
+    def check_inputs(self, x: FloatArray) -> None:
+        """Refuse inputs `(samples, inputs)` that are not tokens where tokens are expected."""
+        for coupling in self.couplings:
+            if isinstance(coupling, Embedding):
+                coupling.check(x)
 
     def of(self, layer: str, state: Array) -> Array:
         """View of one layer in a state `(samples, units)`."""

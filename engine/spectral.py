@@ -73,9 +73,10 @@ class SpectralCap:
 
 
 def starting_vectors(network: Network) -> dict[str, Matrix]:
-    """Return a direction for the power iteration of each recurrent block to start from."""
+    """Return a direction for the power iteration of each block that has a cap."""
     rng = np.random.default_rng(0)  # fixed: any direction that is not special will do
-    rows = {c.name: network.blocks[c.name].shape[0] for c in network.recurrent}
+    capped = [c for c in network.recurrent if isinstance(c, Dense | Lateral)]
+    rows = {c.name: network.blocks[c.name].shape[0] for c in capped}
     return {name: rng.standard_normal(size) for name, size in rows.items()}
 
 
