@@ -104,8 +104,8 @@ class Equilibrium:
 class Backend(ABC):
     """An execution of `network`. Subclasses implement the underscored primitives."""
 
-    solvers: ClassVar[frozenset[str]] = frozenset(get_args(Solver))
-    """The solvers it can run."""
+    solvers: frozenset[str] = frozenset(get_args(Solver))
+    """The solvers it can run; a backend may have fewer for some networks."""
     joins_phases: ClassVar[bool] = False
     """Whether `_accumulate` takes an equilibrium with its opposite in one go."""
 

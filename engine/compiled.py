@@ -25,7 +25,9 @@ class NumbaBackend(Backend):
 
     def __init__(self, network: Network, params: Params) -> None:
         self._tokens = TokenKernels(network) if TokenKernels.serve(network) else None
-        if self._tokens is None:
+        if self._tokens is not None:
+            self.solvers = self._tokens.solvers
+        else:
             self._messages = _message_table(network)
             self._layers = _layer_table(network, self._messages)
             self._readout = _readout_table(network)

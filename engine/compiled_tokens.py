@@ -1,5 +1,7 @@
 """Networks of one layer of tokens on the kernels of `engine.attention_kernels`."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from engine import attention_kernels as kernels
@@ -17,6 +19,8 @@ class TokenKernels:
 
     They know one tanh layer with one attention, at most one memory, and a read-out by token.
     """
+
+    solvers: ClassVar[frozenset[str]] = frozenset({"fixed_point"})
 
     def __init__(self, network: Network) -> None:
         attentions = [c for c in network.recurrent if isinstance(c, Attention)]
@@ -85,7 +89,8 @@ class TokenKernels:
         dtype = params.theta.dtype
         block = params[self._attention.name]
         bias = self._attention.split(block).bias
-        weights = block[: block.size - bias.size].reshape(2 * bias.shape[0] * self._head_size, -1)
+        features = 2 * self._attention.heads * self._attention.head_size
+        weights = block[: block.size - bias.size].reshape(features, -1)
         memories, recall = np.empty((0, weights.shape[1]), dtype), 1.0
         if self._memory is not None:
             memories, recall = params[self._memory.name], self._memory.sharpness
@@ -100,25 +105,28 @@ class TokenKernels:
             params["b_out"],
         )
 
-    @property
-    def _head_size(self) -> int:
-        return self._attention.head_size
-
     def _work(self, samples: int, dtype: np.dtype) -> kernels.Work:
-        attention, tokens = self._attention, self._attention.tokens
-        width = self._network.units // tokens
-        state, mapped = np.empty((2, samples, self._network.units), dtype)
-        projections = 2 * attention.heads * attention.head_size
-        projected, arrived = np.empty((2, samples * tokens, projections), dtype)
-        fits = max(self._readout.outputs, self._memory.memories if self._memory else 0)
+        attention, places = self._attention, self._attention.tokens * samples
+        units, outputs = samples * self._network.units, places * self._readout.outputs
+        features = 2 * attention.heads * attention.head_size
+        state, mapped, back = np.empty((3, units), dtype)
+        projected, arrived = np.empty((2, features * places), dtype)
+        fits = places * self._memory.memories if self._memory else 0
+        odds = places * attention.tokens
+        width = self._network.units // attention.tokens
+        powers, residual = np.empty(max(outputs, fits, odds, width), dtype), np.empty(samples, dtype)
+        bits = np.int32 if dtype == np.float32 else np.int64
         return kernels.Work(
             state,
             mapped,
             projected,
             arrived,
-            logits=np.empty(samples * tokens * fits, dtype),
-            back=np.empty((samples * tokens, max(width, 1)), dtype),
-            attended=np.zeros((attention.heads, tokens, tokens), dtype),
+            odds=np.empty(odds, dtype),
+            logits=np.empty(max(outputs, fits), dtype),
+            back=back,
+            powers=powers,
+            power_bits=powers.view(bits),
             order=np.empty(samples, np.int64),
-            residual=np.empty(samples, dtype),
+            residual=residual,
+            residual_bits=residual.view(bits),
         )

@@ -101,9 +101,11 @@ def estimate(
     gradient: FloatArray,
     free: Relaxation | None = None,
     nudged: Relaxation | None = None,
+    start: FloatArray | None = None,
 ) -> Report:
     """Write the estimated gradient of the mean cost into `gradient`.
 
+    The free phase begins at `start (samples, units)`, or at `sigma(input drive)`.
     The read-out learns at the free equilibrium, where its gradient needs no estimate. Every nudged
     phase starts there too. The tolerance of a phase in the estimate is scaled with beta.
     """
@@ -117,7 +119,7 @@ def estimate(
     if 0.0 in betas:  # the free state is a phase like the others: its error counts as much
         free = free.nudged(min(abs(beta) for beta in betas if beta != 0.0), rounding)
     share = 1.0 / len(clamped.x)
-    settled = backend.relax(clamped, relaxation=free)
+    settled = backend.relax(clamped, relaxation=free, start=start)
     gradient[:] = 0.0
     backend.accumulate(clamped, settled, gradient, cost=share)
     steps, unsettled = [], [_unsettled(settled)]

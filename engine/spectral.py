@@ -72,6 +72,11 @@ class SpectralCap:
                 scale_norm(block, share, vectors[coupling.name], self.iterations)
 
 
+def has_cap(network: Network) -> bool:
+    """Tell whether the norm of every recurrent coupling is known, so that it can be capped."""
+    return all(isinstance(coupling, Dense | Lateral) for coupling in network.recurrent)
+
+
 def starting_vectors(network: Network) -> dict[str, Matrix]:
     """Return a direction for the power iteration of each block that has a cap."""
     rng = np.random.default_rng(0)  # fixed: any direction that is not special will do

@@ -1,12 +1,12 @@
 """Training: free phase, nudged phases, a local update, the cap. Then again."""
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from engine import checkpoint as files
@@ -37,8 +37,11 @@ class Training:
     cap: SpectralCap | None = field(default_factory=SpectralCap)
     frozen: tuple[str, ...] = ()
     """Parameter blocks that do not learn."""
-    decay: Mapping[str, float] = field(default_factory=dict)
-    """Weight decay of blocks, beside the gradient: `theta <- theta (1 - rate decay)`."""
+    decay: Mapping[str, float | FloatArray] = field(default_factory=dict)
+    """Weight decay of blocks, beside the gradient: `theta <- theta (1 - rate decay)`.
+
+    For a block one number, or one for each parameter.
+    """
     patience: int | None = None
     """Epochs without a better validation score after which to stop and take the best."""
     seed: int = 0
@@ -53,7 +56,7 @@ class Training:
         if self.patience is not None:
             check_count("patience", self.patience)
         for name, decay in self.decay.items():
-            if not (math.isfinite(decay) and decay >= 0.0):
+            if not (np.isfinite(decay).all() and np.min(decay) >= 0.0):
                 raise EngineError(f"decay of '{name}' is {decay}, expected zero or more.")
 
 
@@ -62,13 +65,20 @@ Step: TypeAlias = Callable[[Backend, FloatArray, FloatArray, Training, Run, int]
 
 
 def train_step(
-    backend: Backend, x: FloatArray, y: FloatArray, training: Training, run: Run, total: int
+    backend: Backend,
+    x: FloatArray,
+    y: FloatArray,
+    training: Training,
+    run: Run,
+    total: int,
+    *,
+    start: FloatArray | None = None,
 ) -> Report:
-    """Estimate the gradient of the batch by its phases, and descend."""
+    """Estimate the gradient of the batch by its phases, from `start` on, and descend."""
     clamped = backend.clamp(x, y)
     beta = safe_beta(backend) if isinstance(training.beta, str) else training.beta
     phases = named_estimator(training.estimator, beta)
-    report = estimate(backend, clamped, phases, run.gradient, training.free, training.nudged)
+    report = estimate(backend, clamped, phases, run.gradient, training.free, training.nudged, start)
     descend(backend, training, run, total)
     return report
 
@@ -81,7 +91,7 @@ def descend(backend: Backend, training: Training, run: Run, total: int) -> None:
     update = training.optimizer.update(run.gradient, run.memory, run.step, rate)
     for name in training.decay.keys() - set(training.frozen):
         span = backend.network.blocks[name].span
-        update[span] -= rate * training.decay[name] * backend.params.theta[span]
+        update[span] -= rate * np.ravel(training.decay[name]) * backend.params.theta[span]
     if training.cap is not None:
         _cap(backend, training.cap, run, update)
     backend.apply(update)

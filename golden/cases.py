@@ -14,10 +14,11 @@ from engine.errors import EngineError
 from engine.network import Network, layered, looped_mlp
 from engine.optimizer import Adam
 from engine.params import Params, initial_params
-from engine.readout import SoftmaxReadout
 from engine.run import Run
-from engine.spectral import SpectralCap, recurrent_norm
+from engine.spectral import SpectralCap, has_cap, recurrent_norm
 from engine.train import Training, train_step
+from engine.transformer import energy_transformer
+from golden.draws import draw_inputs, draw_targets
 from golden.fidelity import BETA
 
 Factory: TypeAlias = Callable[[Network, Params], Backend]
@@ -52,13 +53,18 @@ class Case:
 
 
 def judged_networks() -> dict[str, Network]:
-    """Return looped networks, layered ones of depth 1 to 4, and the other cost and activation."""
+    """Return networks of every kind: looped, layered, other costs and activations, attention."""
     networks = {"looped": looped_mlp(5, 10, 3), "looped, relu": looped_mlp(5, 10, 3, "relu")}
     for depth in range(1, 5):
         networks[f"layered, depth {depth}"] = layered((5, *[10] * depth, 3))
     for activation in ("tanh", "hard_sigmoid"):
         name = f"squared error, {activation.replace('_', ' ')}"
         networks[name] = layered((5, 7, 4), activation, "squared_error")
+    networks["transformer"] = energy_transformer(4, 3, width=4)
+    networks["transformer, causal"] = energy_transformer(4, 3, width=4, causal=True)
+    networks["transformer, memories"] = energy_transformer(
+        4, 3, width=4, heads=1, outputs=3, memories=5, sharpness=2.0, sees_itself=True
+    )
     return networks
 
 
@@ -78,12 +84,12 @@ def initial_case(
     params = initial_params(network, rng, np.float64)
     if norm is not None:
         scale_recurrent(params, norm)
-    x = rng.standard_normal((SAMPLES, network.inputs))
-    return Case(name, params, x, _draw_targets(network, x, rng))
+    x = draw_inputs(network, rng, SAMPLES)
+    return Case(name, params, x, draw_targets(network, x, rng))
 
 
 def trained_case(case: Case, cap: float | None, name: str, drop: float = DROP) -> Case:
-    """Train by EqProp until the loss has come down to `drop`."""
+    """Train by EqProp until the loss has come down to `drop`; `cap` holds where there is one."""
     backend = NumbaBackend(case.network, case.params)
     training = Training(
         beta=BETA,
@@ -91,7 +97,7 @@ def trained_case(case: Case, cap: float | None, name: str, drop: float = DROP) -
         nudged=SETTLED,
         optimizer=Adam(RATE),
         schedule="constant",
-        cap=None if cap is None else SpectralCap(cap),
+        cap=None if cap is None or not has_cap(case.network) else SpectralCap(cap),
     )
     run = Run.start(case.network, Adam.moments, backend.dtype, seed=0)
     first = None
@@ -110,12 +116,3 @@ def scale_recurrent(params: Params, norm: float) -> None:
     for coupling in params.network.recurrent:
         params[coupling.name][...] *= norm / now
 
-
-def _draw_targets(network: Network, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """The classes of a random linear teacher, or its values within the range of the layer."""
-    teacher = x @ rng.standard_normal((network.inputs, network.outputs))
-    if isinstance(network.readout, SoftmaxReadout):
-        one_hot: FloatArray = np.eye(network.outputs)[teacher.argmax(-1)]
-        return one_hot
-    targets: FloatArray = 1 / (1 + np.exp(-teacher))
-    return targets

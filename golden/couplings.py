@@ -16,6 +16,7 @@ from engine.coupling import Coupling
 from engine.network import Network
 from engine.params import Params, initial_params
 from golden.directions import random_directions
+from golden.draws import draw_inputs, draw_probabilities
 from golden.metric import Metric
 
 try:
@@ -36,8 +37,8 @@ def check_network(network: Network, rng: np.random.Generator, samples: int = 4) 
     params = initial_params(network, rng, np.float64)
     # no block may be zero, as biases are at the start: zeros would hide a mistake
     params.theta[:] += 0.3 * random_directions(network, rng, 1)[0]
-    x = rng.standard_normal((samples, network.inputs))
-    y = rng.dirichlet(np.ones(network.outputs), samples)  # rows that sum to one, as softmax asks
+    x = draw_inputs(network, rng, samples)
+    y = draw_probabilities(network, rng, samples)
     state = draw_state(network, rng, samples)
     metrics = []
     for coupling in network.couplings:

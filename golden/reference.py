@@ -7,7 +7,7 @@ state is rounded to the precision of the parameters after every step; all sums a
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ class _Settled:
 class ReferenceBackend(Backend):
     """Run a network by scalar Python loops, in the precision of `params`."""
 
-    solvers: ClassVar[frozenset[str]] = frozenset({"fixed_point", "alternating"})
+    solvers = frozenset({"fixed_point", "alternating"})
 
     @property
     def dtype(self) -> npt.DTypeLike:
@@ -106,7 +106,7 @@ class ReferenceBackend(Backend):
             state = self._split(equilibrium.state[k])
             for coupling in self.network.couplings:
                 ends = [state[name] for name in coupling.layers]
-                part = self._correlate(coupling, row.tolist(), ends)
+                part = self._correlate(coupling, weights[coupling.name], row.tolist(), ends)
                 self._add(total, coupling.name, part, -energy)
             if clamped.y is not None:
                 s, y = state[readout.layer], clamped.y[k].tolist()
@@ -167,8 +167,10 @@ class ReferenceBackend(Backend):
     ) -> tuple[Vector, ...]:
         return scalar.send(coupling, w, x, ends)
 
-    def _correlate(self, coupling: Coupling, x: Vector, ends: Sequence[Vector]) -> Vector:
-        return scalar.correlate(coupling, x, ends)
+    def _correlate(
+        self, coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector]
+    ) -> Vector:
+        return scalar.correlate(coupling, w, x, ends)
 
     def _activate(self, drive: State) -> State:
         return {

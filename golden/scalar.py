@@ -8,9 +8,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from engine.attention import Attention, Hopfield
 from engine.coupling import Bias, Coupling, Dense, InputDrive, Lateral
 from engine.errors import EngineError
 from engine.readout import Readout, SoftmaxReadout, SquaredError
+from engine.tokens import Embedding, TokenReadout
+from golden import scalar_tokens as tokens
 
 Vector: TypeAlias = list[float]
 Weights: TypeAlias = Any
@@ -41,11 +44,17 @@ def send(coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector]) -> t
         case Lateral():
             (s,) = ends
             return (_times_matrix(s, w),)
+        case Embedding():
+            return (tokens.send_embedding(w, x),)
+        case Attention():
+            return (tokens.send_attention(coupling, w, *ends),)
+        case Hopfield():
+            return (tokens.send_memories(coupling, w, *ends),)
         case _:
             raise _unknown_coupling(coupling)
 
 
-def correlate(coupling: Coupling, x: Vector, ends: Sequence[Vector]) -> Vector:
+def correlate(coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector]) -> Vector:
     """dPhi/dw, in the order in which the block lies in memory."""
     match coupling:
         case InputDrive():
@@ -60,6 +69,12 @@ def correlate(coupling: Coupling, x: Vector, ends: Sequence[Vector]) -> Vector:
         case Lateral():
             (s,) = ends
             return [s_i * s_j / 2 for s_i in s for s_j in s]
+        case Embedding():
+            return tokens.correlate_embedding(coupling, x, *ends)
+        case Attention():
+            return tokens.correlate_attention(coupling, w, *ends)
+        case Hopfield():
+            return tokens.correlate_memories(coupling, w, *ends)
         case _:
             raise _unknown_coupling(coupling)
 
@@ -75,6 +90,8 @@ def predict(readout: Readout, blocks: Mapping[str, Weights], s: Vector) -> Vecto
             return [part / sum(odds) for part in odds]
         case SquaredError():
             return list(s)
+        case TokenReadout():
+            return [p for part in _parts(readout, s) for p in predict(readout.each, blocks, part)]
         case _:
             raise _unknown_readout(readout)
 
@@ -87,6 +104,9 @@ def nudge(readout: Readout, blocks: Mapping[str, Weights], s: Vector, y: Vector)
             return _matrix_times(blocks["W_out"], error)
         case SquaredError():
             return error
+        case TokenReadout():
+            pairs = zip(_parts(readout, s), _parts(readout, y), strict=True)
+            return [part for pair in pairs for part in nudge(readout.each, blocks, *pair)]
         case _:
             raise _unknown_readout(readout)
 
@@ -101,8 +121,22 @@ def correlate_readout(
             return {"W_out": [s_i * e_k for s_i in s for e_k in error], "b_out": error}
         case SquaredError():
             return {}
+        case TokenReadout():
+            pairs = zip(_parts(readout, s), _parts(readout, y), strict=True)
+            found = [correlate_readout(readout.each, blocks, *pair) for pair in pairs]
+            return {name: _sum([part[name] for part in found]) for name in found[0]}
         case _:
             raise _unknown_readout(readout)
+
+
+def _parts(readout: TokenReadout, values: Vector) -> list[Vector]:
+    """Cut a flat list into the parts of its positions."""
+    size = len(values) // readout.tokens
+    return [values[k * size : (k + 1) * size] for k in range(readout.tokens)]
+
+
+def _sum(vectors: Sequence[Vector]) -> Vector:
+    return [sum(column) for column in zip(*vectors, strict=True)]
 
 
 def _times_matrix(row: Vector, w: Weights) -> Vector:

@@ -14,9 +14,10 @@ from engine import dynamics
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
 from engine.compiled import NumbaBackend
-from engine.coupling import Lateral
 from engine.network import Network, layered, looped_mlp
 from engine.params import Params, initial_params
+from engine.tokens import TokenReadout
+from engine.transformer import energy_transformer
 from golden.reference import ReferenceBackend
 
 SAMPLES = 6
@@ -61,6 +62,10 @@ NETWORKS = {
     "layered-2": layered((4, 6, 5, 3)),
     "layered-3": layered((4, 5, 6, 4, 3)),
     "hard-sigmoid": layered((4, 6, 3), "hard_sigmoid", "squared_error"),
+    "transformer": energy_transformer(5, 3, width=6),
+    "transformer-masked": energy_transformer(
+        5, 4, width=3, heads=1, head_size=5, outputs=2, memories=4, causal=True
+    ),
 }
 
 
@@ -84,12 +89,18 @@ class Trial:
     @cached_property
     def x(self) -> FloatArray:
         """Inputs, `(SAMPLES, inputs)`."""
-        rng = np.random.default_rng(8)
-        return rng.normal(0.0, 0.7, (SAMPLES, self.network.inputs)).astype(self.candidate.dtype)
+        rng, shape = np.random.default_rng(8), (SAMPLES, self.network.inputs)
+        if self.network.vocabulary is not None:
+            return rng.integers(self.network.vocabulary, size=shape).astype(self.candidate.dtype)
+        return rng.normal(0.0, 0.7, shape).astype(self.candidate.dtype)
 
     @cached_property
     def y(self) -> FloatArray:
         """One-hot targets, `(SAMPLES, outputs)`."""
+        readout = self.network.readout
+        if isinstance(readout, TokenReadout):
+            places = np.arange(SAMPLES * readout.tokens).reshape(SAMPLES, -1)
+            return readout.targets(places % readout.outputs, self.candidate.dtype)
         classes = np.arange(SAMPLES) % self.network.outputs
         return np.eye(self.network.outputs, dtype=self.candidate.dtype)[classes]
 
@@ -111,7 +122,7 @@ class Trial:
     def solvers(self) -> list[str]:
         """Solvers that both the backend and the network have."""
         solvers = set(self.backend.solvers)
-        if any(isinstance(coupling, Lateral) for coupling in self.network.couplings):
+        if any(len(coupling.layers) == 1 for coupling in self.network.recurrent):
             solvers.discard("alternating")  # a layer coupled to itself has no halves
         return sorted(solvers)
 

@@ -65,10 +65,10 @@ class WrongRule(ReferenceBackend):
     """`W_2` learns by twice its correlation."""
 
     def _correlate(
-        self, coupling: Coupling, x: list[float], ends: Sequence[list[float]]
+        self, coupling: Coupling, w: object, x: list[float], ends: Sequence[list[float]]
     ) -> list[float]:
         factor = 2.0 if coupling.name == "W_2" else 1.0
-        return [factor * part for part in super()._correlate(coupling, x, ends)]
+        return [factor * part for part in super()._correlate(coupling, w, x, ends)]
 
 
 class WrongOutput(NumbaBackend):

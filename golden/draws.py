@@ -1,0 +1,40 @@
+"""Random inputs and targets that a network accepts."""
+
+import numpy as np
+
+from engine.arrays import FloatArray
+from engine.network import Network
+from engine.readout import SoftmaxReadout
+from engine.tokens import TokenReadout
+
+
+def draw_inputs(network: Network, rng: np.random.Generator, samples: int) -> FloatArray:
+    """Draw tokens where the network takes tokens, else standard normal numbers."""
+    shape = (samples, network.inputs)
+    if network.vocabulary is not None:
+        return rng.integers(network.vocabulary, size=shape).astype(np.float64)
+    return rng.standard_normal(shape)
+
+
+def draw_probabilities(network: Network, rng: np.random.Generator, samples: int) -> FloatArray:
+    """Draw targets whose rows (of each position, where there are several) sum to one."""
+    parts = network.readout.tokens if isinstance(network.readout, TokenReadout) else 1
+    rows = rng.dirichlet(np.ones(network.outputs // parts), (samples, parts))
+    return rows.reshape(samples, network.outputs)
+
+
+def draw_targets(network: Network, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw what there is to learn about `x`, with certainty.
+
+    The classes of a random linear teacher, its values within the range of the layer, or the
+    tokens in reverse.
+    """
+    readout = network.readout
+    if isinstance(readout, TokenReadout):
+        return readout.targets(x[:, ::-1].astype(np.int64) % readout.outputs, np.float64)
+    teacher = x @ rng.standard_normal((network.inputs, network.outputs))
+    if isinstance(readout, SoftmaxReadout):
+        one_hot: FloatArray = np.eye(network.outputs)[teacher.argmax(-1)]
+        return one_hot
+    targets: FloatArray = 1 / (1 + np.exp(-teacher))
+    return targets
