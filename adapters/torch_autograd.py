@@ -28,6 +28,7 @@ def relax_through(
     x: torch.Tensor,
     steps: int,
     start: torch.Tensor | None = None,
+    damping: float = 1.0,
 ) -> torch.Tensor:
     """Return the state after `steps` free steps with its graph, `(samples, units)`.
 
@@ -37,7 +38,8 @@ def relax_through(
     drive = dynamics.clamped_drive(network, symmetric, x)
     state: torch.Tensor = dynamics.activate(network, drive) if start is None else start
     for _ in range(steps):
-        state = dynamics.step(network, symmetric, x, None, state, 0.0, drive)
+        image = dynamics.step(network, symmetric, x, None, state, 0.0, drive)
+        state = image if damping == 1.0 else state + damping * (image - state)
     return state
 
 
@@ -64,6 +66,7 @@ def bptt_gradient(
     y: npt.ArrayLike,
     steps: int = 100,
     start: npt.ArrayLike | None = None,
+    damping: float = 1.0,
 ) -> FloatArray:
     """Return the gradient `(network.size,)` of the mean cost after `steps` unrolled free steps."""
     theta, inputs, targets = _leaves(network, params, x, y)
@@ -73,7 +76,7 @@ def bptt_gradient(
         origin = to_tensor(checked_matrix("start", start, network.units, dtype), dtype, CPU)
     with torch.enable_grad():
         blocks = unpack(network, theta)
-        state = relax_through(network, blocks, inputs, steps, origin)
+        state = relax_through(network, blocks, inputs, steps, origin, damping)
         return _gradient(loss(network, blocks, state, targets), theta)
 
 

@@ -1,8 +1,8 @@
 """The compiled functions of a layer of tokens. Results are written in place.
 
 The samples that still move, `rows` of them, come first in every buffer. The state is laid out by
-token, `(tokens, rows, width)`, and what is projected from it by feature, `(features, tokens, rows)`:
-products with weights are then large enough for BLAS, and loops over samples are the inner ones, so
+token, `(tokens, rows, width)`, what is projected from it by feature, `(features, tokens, rows)`.
+Products with weights are then large enough for BLAS, and loops over samples are the inner ones, so
 that attention runs on as many samples at once as a vector register holds. `order[b]` is the sample
 in row `b`.
 
@@ -106,12 +106,13 @@ def exponentials(x, powers, power_bits):
             x[j] = math.exp(x[j])
         return
     for j in range(x.size):
-        h = x[j]
+        vanishes = x[j] < _LOWEST
+        h = _LOWEST if vanishes else x[j]
         n = np.floor(h * _LOG2E + _HALF)
         r = h - n * _LN2_HIGH - n * _LN2_LOW
         p = ((((_E5 * r + _E4) * r + _E3) * r + _E2) * r + _E1) * r + _E0
         x[j] = p * r * r + r + _ONE
-        power_bits[j] = np.int32(_ZERO if h < _LOWEST else (n + _EXPONENT_ONE) * _EXPONENT_UNIT)
+        power_bits[j] = np.int32(_ZERO if vanishes else (n + _EXPONENT_ONE) * _EXPONENT_UNIT)
     for j in range(x.size):
         x[j] *= powers[j]
 

@@ -113,8 +113,9 @@ class TokenKernels:
         projected, arrived = np.empty((2, features * places), dtype)
         fits = places * self._memory.memories if self._memory else 0
         odds = places * attention.tokens
-        width = self._network.units // attention.tokens
-        powers, residual = np.empty(max(outputs, fits, odds, width), dtype), np.empty(samples, dtype)
+        gaps = self._network.units // attention.tokens
+        powers = np.empty(max(outputs, fits, odds, gaps), dtype)
+        residual = np.empty(samples, dtype)
         bits = np.int32 if dtype == np.float32 else np.int64
         return kernels.Work(
             state,

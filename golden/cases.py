@@ -115,4 +115,3 @@ def scale_recurrent(params: Params, norm: float) -> None:
     now = recurrent_norm(params)
     for coupling in params.network.recurrent:
         params[coupling.name][...] *= norm / now
-

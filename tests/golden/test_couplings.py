@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 from engine.activation import ACTIVATIONS
 from engine.coupling import Dense, InputDrive, Lateral
@@ -13,6 +14,7 @@ from engine.network import Layer, Network, looped_mlp
 from engine.readout import SoftmaxReadout
 from golden.cases import judged_networks
 from golden.couplings import check_activation, check_coupling, check_network
+from tests.strategies import transformers
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,11 @@ def with_coupling(coupling: Any) -> Network:
 @pytest.mark.parametrize("name", judged_networks())
 def test_closed_forms_of_every_network(name: str) -> None:
     assert failing(judged_networks()[name]) == []
+
+
+@given(transformers())
+def test_closed_forms_of_any_attention(network: Network) -> None:
+    assert failing(network) == []
 
 
 def test_every_form_of_a_network_is_checked() -> None:

@@ -1,0 +1,1 @@
+"""The energy transformer, trained by EqProp on sequences it has never seen."""

@@ -1,0 +1,156 @@
+"""What is measured of a network, in training and afterwards, on sequences it has not seen."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from adapters.torch_autograd import bptt_gradient
+from engine.arrays import FloatArray, IntArray
+from engine.attention import Attention
+from engine.backend import Relaxation
+from engine.compiled import NumbaBackend
+from engine.estimator import centered, estimate
+from engine.tokens import TokenReadout
+from experiments.transformer.sequences import TEST, VALIDATION, SequenceTask, draw_sequences
+from experiments.transformer.settings import Settings
+
+BATCH = 500
+PROBED = 16
+"""Validation sequences on which the gradient is compared."""
+UNROLLED = 300
+"""Steps of autograd: enough for the relaxation to have converged."""
+APART = 1e-2
+"""Difference of a unit from which two settled states are two equilibria."""
+DRAWN = 200
+"""Sequences over which the attention map is averaged."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A look at a training: on validation sequences, before the update of that number."""
+
+    update: int
+    cost: float
+    """Mean over tokens, at the free state of training."""
+    accuracy: float
+    cosine: float
+    """Of the gradient as training estimates it with that of autograd."""
+    free_steps: float
+    nudged_steps: float
+    unsettled: float
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers to test sequences after one way of relaxing."""
+
+    tokens: int
+    wrong: int
+    sequences: int
+    unsettled: int
+    """Sequences above the tolerance in the end; their answers count as they are."""
+    residual: float
+    """The largest."""
+    steps: tuple[float, float, float]
+    """Median, 95th percentile, largest."""
+
+
+@dataclass(frozen=True)
+class Multistability:
+    """What restarts from random states found."""
+
+    sequences: int
+    restarts: int
+    several: int
+    """Sequences with more than one equilibrium among those reached."""
+    wrong: int
+    """Tokens answered wrongly, over all restarts."""
+    unsettled: int
+    """Relaxations that did not settle, and say nothing."""
+
+
+def measure_moment(
+    backend: NumbaBackend, settings: Settings, task: SequenceTask, seed: int, update: int
+) -> Moment:
+    """Compare the gradient with autograd's, and count the answers."""
+    rng = np.random.default_rng([seed, 3])
+    x = draw_sequences(rng, VALIDATION, PROBED, settings.vocabulary, settings.length)
+    readout = _readout(backend)
+    inputs, y = x.astype(np.float32), readout.targets(task.answer(x))
+    clamped = backend.clamp(inputs, y)
+    gradient = np.zeros(backend.network.size, np.float32)
+    beta = centered(settings.beta)
+    report = estimate(backend, clamped, beta, gradient, settings.free, settings.nudged)
+    trusted = bptt_gradient(
+        backend.network, backend.params.astype(np.float64), inputs, y, UNROLLED,
+        damping=settings.damping,
+    )  # fmt: skip
+    cosine = float(gradient @ trusted / (np.linalg.norm(gradient) * np.linalg.norm(trusted)))
+    answered = readout.read(backend.predict(backend.relax(clamped, relaxation=settings.free)))
+    return Moment(
+        update,
+        report.cost / settings.length,
+        float((answered == task.answer(x)).mean()),
+        cosine,
+        report.free_steps,
+        report.nudged_steps,
+        report.unsettled,
+    )
+
+
+def held_out(settings: Settings, seed: int) -> IntArray:
+    """Draw the test sequences of a seed."""
+    rng = np.random.default_rng([seed, 2])
+    count = settings.test_sequences
+    return draw_sequences(rng, TEST, count, settings.vocabulary, settings.length)
+
+
+def examine(
+    backend: NumbaBackend, x: IntArray, answers: IntArray, relaxation: Relaxation
+) -> Answers:
+    """Relax every sequence and count wrong tokens."""
+    wrong = unsettled = 0
+    residual, steps = 0.0, []
+    for first in range(0, len(x), BATCH):
+        rows = slice(first, first + BATCH)
+        settled = backend.relax(backend.clamp(x[rows]), relaxation=relaxation)
+        wrong += int((_readout(backend).read(backend.predict(settled)) != answers[rows]).sum())
+        unsettled += int((~settled.converged).sum())
+        residual = max(residual, float(settled.residual.max()))
+        steps.append(settled.steps)
+    median, late, most = np.percentile(np.concatenate(steps), (50, 95, 100))
+    return Answers(x.size, wrong, len(x), unsettled, residual, (median, late, most))
+
+
+def measure_multistability(
+    backend: NumbaBackend, x: IntArray, answers: IntArray, settings: Settings, seed: int
+) -> Multistability:
+    """Relax sequences from random starts, and compare where they end with the usual end."""
+    rng = np.random.default_rng([seed, 4])
+    clamped = backend.clamp(x)
+    usual = backend.relax(clamped, relaxation=settings.settled)
+    several = np.zeros(len(x), bool)
+    wrong, unsettled = 0, int((~usual.converged).sum())
+    for _ in range(settings.restarts):
+        start = rng.uniform(-1.0, 1.0, usual.state.shape)
+        again = backend.relax(clamped, relaxation=settings.settled, start=start)
+        apart = np.abs(again.state - usual.state).max(axis=1) > APART
+        several |= apart & again.converged & usual.converged
+        wrong += int((_readout(backend).read(backend.predict(again)) != answers).sum())
+        unsettled += int((~again.converged).sum())
+    return Multistability(len(x), settings.restarts, int(several.sum()), wrong, unsettled)
+
+
+def attention_maps(backend: NumbaBackend, x: IntArray, relaxation: Relaxation) -> FloatArray:
+    """Return what tokens attend to at equilibrium, the mean `P (heads, length, length)`."""
+    settled = backend.relax(backend.clamp(x[:DRAWN]), relaxation=relaxation)
+    (attention,) = (c for c in backend.network.couplings if isinstance(c, Attention))
+    maps: FloatArray = attention.probabilities(backend.params[attention.name], settled.state)
+    mean: FloatArray = maps.mean(axis=0)
+    return mean
+
+
+def _readout(backend: NumbaBackend) -> TokenReadout:
+    readout = backend.network.readout
+    assert isinstance(readout, TokenReadout)
+    return readout

@@ -1,0 +1,146 @@
+"""The pictures of the transformer report: what tokens attend to, and how training went."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure as Drawing
+
+from experiments.reporting.document import Figure
+from experiments.reporting.plot_style import (
+    BLUE,
+    DASHED,
+    STYLE,
+    VERMILION,
+    add_legend,
+    draw_panels,
+    for_dark_page,
+    is_leftmost,
+    to_png,
+    to_svg,
+)
+from experiments.transformer.settings import LEAST_COSINE
+from experiments.transformer.summary import Kind
+from experiments.transformer.training import BACKPROP, EQPROP, METHODS
+
+FOLDER = "plots"
+COLOURS = {EQPROP: BLUE, BACKPROP: VERMILION}
+SMALLEST = 1e-6
+"""Distances of a cosine from one below this are drawn there."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing for the report, and the same as PNG."""
+
+    name: str
+    figure: Figure
+    png: bytes
+
+
+def draw_plots(kinds: list[Kind]) -> list[Picture]:
+    """Draw every plot for which there is something to draw."""
+    plots: list[tuple[str, str, str, Callable[[list[Kind]], Drawing | None]]] = [
+        (
+            "attention",
+            "What tokens attend to",
+            "Probability with which the token at a row attends to the token at a column, at "
+            "equilibrium: mean over test sequences, first seed, each head. A token does not see "
+            "itself.",
+            draw_attention,
+        ),
+        (
+            "learning",
+            "Learning",
+            "Cost per token on validation sequences during training, each seed.",
+            lambda kinds: draw_curves(kinds, "cost", "cost per token"),
+        ),
+        (
+            "gradient_cosine",
+            "Gradient against autograd",
+            "One minus the cosine of the gradient, as training estimates it, with that of autograd "
+            "through 300 steps, on validation sequences, each seed. The dotted line is the goal.",
+            draw_cosines,
+        ),
+        (
+            "relaxation_steps",
+            "Relaxation steps in training",
+            "Mean number of steps of the free phase, each seed.",
+            lambda kinds: draw_curves(kinds, "free_steps", "steps", logarithmic=False),
+        ),
+    ]
+    pictures = []
+    with matplotlib.rc_context(STYLE):
+        for name, title, caption, draw in plots:
+            drawing = draw(kinds) if kinds else None
+            if drawing is not None:
+                svg = to_svg(drawing)
+                drawing.set_layout_engine("none")  # it is laid out: not once more for the PNG
+                figure = Figure(title, caption, f"{FOLDER}/{name}.png", svg, for_dark_page(svg))
+                pictures.append(Picture(name, figure, to_png(drawing)))
+    return pictures
+
+
+def draw_attention(kinds: list[Kind]) -> Drawing | None:
+    """Draw the map of each head of the first EqProp run of each kind."""
+    first = [(kind, kind.runs[EQPROP][0]) for kind in kinds if kind.runs.get(EQPROP)]
+    if not first:
+        return None
+    maps = [
+        (f"{kind.task} {kind.vocabulary}x{kind.length}, head {h + 1}", np.array(head))
+        for kind, run in first
+        for h, head in enumerate(run.attention)
+    ]
+    figure, panels = draw_panels([title for title, _ in maps], height=3.1)
+    for axes, (_, head) in zip(panels, maps, strict=True):
+        image = axes.imshow(head, vmin=0.0, vmax=1.0, cmap="Blues")
+        axes.grid(visible=False)
+        axes.set_xlabel("attends to position")
+        if is_leftmost(axes):
+            axes.set_ylabel("position")
+    figure.colorbar(image, ax=panels, shrink=0.7, label="probability")
+    return figure
+
+
+def draw_curves(
+    kinds: list[Kind], field: str, label: str, *, logarithmic: bool = True
+) -> Drawing | None:
+    """Draw a quantity over the updates, a panel for each kind and a line for each run."""
+    figure, panels = draw_panels([kind.title for kind in kinds])
+    for axes, kind in zip(panels, kinds, strict=True):
+        for method, runs in kind.runs.items():
+            for run in runs:
+                updates = [moment.update for moment in run.curve]
+                values = [getattr(moment, field) for moment in run.curve]
+                line = "-" if method == EQPROP else DASHED
+                axes.plot(updates, values, color=COLOURS[method], linestyle=line, marker=".")
+        if logarithmic:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.set_xlabel("update")
+        if is_leftmost(axes):
+            axes.set_ylabel(label)
+    present = [m for m in COLOURS if any(m in kind.runs for kind in kinds)]
+    add_legend(figure, [(METHODS[m], COLOURS[m], "-" if m == EQPROP else DASHED) for m in present])
+    return figure
+
+
+def draw_cosines(kinds: list[Kind]) -> Drawing | None:
+    """Draw how far the cosine with autograd is from one, in the trainings by EqProp."""
+    trained = [kind for kind in kinds if kind.runs.get(EQPROP)]
+    if not trained:
+        return None
+    figure, panels = draw_panels([kind.title for kind in trained])
+    for axes, kind in zip(panels, trained, strict=True):
+        for run in kind.runs[EQPROP]:
+            updates = [moment.update for moment in run.curve]
+            distance = [max(1 - moment.cosine, SMALLEST) for moment in run.curve]
+            axes.plot(updates, distance, color=COLOURS[EQPROP], marker=".")
+        axes.axhline(1 - LEAST_COSINE, color=VERMILION, linestyle=":")
+        axes.set_yscale("log")
+        axes.set_xlabel("update")
+        if is_leftmost(axes):
+            axes.set_ylabel("1 - cosine")
+    return figure

@@ -1,0 +1,95 @@
+"""What the runs show, kind by kind of sequence: goals, means, and what falls short."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments.transformer.records import Outcome
+from experiments.transformer.sequences import TASKS
+from experiments.transformer.settings import GOALS, LEAST_COSINE
+from experiments.transformer.training import BACKPROP, EQPROP
+
+
+@dataclass(frozen=True)
+class Kind:
+    """All runs of one task, vocabulary and length."""
+
+    task: str
+    vocabulary: int
+    length: int
+    runs: dict[str, tuple[Outcome, ...]]
+    """By method, in the order of the seeds."""
+
+    @property
+    def title(self) -> str:
+        """What it is called in a table."""
+        return f"{TASKS[self.task].title}, {self.vocabulary} tokens, length {self.length}"
+
+    @property
+    def goal(self) -> float | None:
+        """Share of tokens that every seed has to get right, if there is a goal."""
+        return GOALS.get((self.task, self.vocabulary, self.length))
+
+    def accuracies(self, method: str, *, settled: bool = True) -> list[float]:
+        """Return the share of right tokens of each seed."""
+        answers = [run.settled if settled else run.few for run in self.runs.get(method, ())]
+        return [1 - one.wrong / one.tokens for one in answers]
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether every seed reached the goal by EqProp with every sequence at equilibrium."""
+        runs = self.runs.get(EQPROP, ())
+        if self.goal is None or not runs:
+            return None
+        settled = all(run.settled.unsettled == 0 for run in runs)
+        return settled and min(self.accuracies(EQPROP)) >= self.goal
+
+
+def arrange(outcomes: Iterable[Outcome]) -> list[Kind]:
+    """Sort outcomes by kind, method and seed, whatever order they finished in."""
+    names = list(TASKS)
+    found: dict[tuple[str, int, int], dict[str, list[Outcome]]] = {}
+    for run in sorted(outcomes, key=lambda run: (names.index(run.task), run.kind, run.seed)):
+        found.setdefault(run.kind, {}).setdefault(run.method, []).append(run)
+    return [
+        Kind(*kind, {m: tuple(by[m]) for m in (EQPROP, BACKPROP) if m in by})
+        for kind, by in found.items()
+    ]
+
+
+def spread(values: list[float]) -> tuple[float, float]:
+    """Return mean and standard deviation; the latter is not a number for a single value."""
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+    return float(np.mean(values)), deviation
+
+
+def lead_sentences(kinds: list[Kind]) -> list[str]:
+    """Say what came out, goals first."""
+    if not kinds:
+        return ["No run has finished: there is nothing to report yet."]
+    sentences = []
+    for kind in kinds:
+        runs = kind.runs.get(EQPROP, ())
+        if not runs:
+            continue
+        wrong = ", ".join(str(run.settled.wrong) for run in runs)
+        tokens = runs[0].settled.tokens
+        text = f"{kind.title}: {wrong} wrong of {tokens:,} held-out tokens at equilibrium"
+        if kind.reached is not None:
+            text += (
+                f"; goal {100 * (kind.goal or 0):g} %: {'reached' if kind.reached else 'missed'}"
+            )
+        sentences.append(f"{text}.")
+    cosines = [run.least_cosine for kind in kinds for run in kind.runs.get(EQPROP, ())]
+    if cosines:
+        least = min(cosines)
+        verdict = "above" if least >= LEAST_COSINE else "below"
+        sentences.append(
+            f"The lowest cosine of the EqProp gradient with autograd's in any training is "
+            f"{least:.4f}, {verdict} the goal of {LEAST_COSINE}."
+        )
+    seeds = sorted({run.seed for kind in kinds for by in kind.runs.values() for run in by})
+    sentences.append(f"Seeds: {', '.join(map(str, seeds))}.")
+    return sentences
