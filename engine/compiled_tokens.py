@@ -28,11 +28,17 @@ class TokenKernels:
         known = len(attentions) + len(memories) == len(network.recurrent)
         fits = known and len(attentions) == 1 and len(memories) <= 1 and len(network.layers) == 1
         readout = network.readout
-        if not (fits and isinstance(readout, TokenReadout)) or readout.tokens != network.inputs:
+        if not (fits and isinstance(readout, TokenReadout)):
             raise EngineError(
                 "the compiled backend runs attention in a network of one layer of tokens, with one "
                 "attention, at most one memory and a read-out by token; use the torch backend."
             )
+        for part in (*memories, readout):
+            if part.tokens != attentions[0].tokens:
+                raise EngineError(
+                    f"attention '{attentions[0].name}' reads {attentions[0].tokens} tokens, but "
+                    f"a {type(part).__name__} reads {part.tokens}."
+                )
         if network.layers[0].activation != "tanh":
             raise EngineError(
                 f"the compiled attention has no activation '{network.layers[0].activation}'."

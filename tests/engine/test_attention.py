@@ -19,6 +19,7 @@ from engine.network import Layer, Network
 from engine.params import Params, initial_params
 from engine.readout import SquaredError
 from engine.run import Run
+from engine.tokens import TokenReadout
 from engine.train import Training, train_step
 from engine.transformer import energy_transformer
 from tests.strategies import (
@@ -63,7 +64,7 @@ def test_under_a_causal_mask_a_token_attends_without_looking_ahead(
     moved = s.copy()
     moved[:, -(network.units // attention.tokens) :] = 0.9
     before, after = (attention.probabilities(params["attention"], state) for state in (s, moved))
-    np.testing.assert_array_equal(after[..., :-1, :], before[..., :-1, :])
+    np.testing.assert_allclose(after[..., :-1, :], before[..., :-1, :], rtol=0, atol=1e-14)
 
 
 @given(transformers(), SEEDS, st.data())
@@ -119,7 +120,7 @@ def test_a_head_learns_without_knowing_the_other(network: Network, seed: int) ->
     assert before.query.shape == (2, attention.head_size, width)
     for old, new in zip(before, after, strict=True):
         np.testing.assert_allclose(new[0], old[0], rtol=0, atol=1e-13)
-    assert np.abs(after.query[1] - before.query[1]).max() > 0 or width * attention.tokens < 3
+    assert np.abs(after.query[1] - before.query[1]).max() > 0.0
 
 
 @given(transformers(), SEEDS)
@@ -248,6 +249,9 @@ def test_the_compiled_backend_names_what_it_cannot_run() -> None:
         params = Params(network, np.zeros(network.size))
         with pytest.raises(EngineError, match="one layer of tokens"):
             NumbaBackend(network, params)
+    uneven = replace(energy_transformer(3, 4, 2), readout=TokenReadout("tokens", 2, 3))
+    with pytest.raises(EngineError, match="reads 4 tokens, but a TokenReadout reads 2"):
+        NumbaBackend(uneven, Params(uneven, np.zeros(uneven.size)))
     soft = replace(energy_transformer(3, 4, 2), layers=(Layer("tokens", 8, "hard_sigmoid"),))
     with pytest.raises(EngineError, match="no activation 'hard_sigmoid'"):
         NumbaBackend(soft, Params(soft, np.zeros(soft.size)))
