@@ -1,0 +1,145 @@
+"""Sums as tokens, the hold-out split of a seed, and batches for training that avoid it.
+
+A row is `d d d d d d d d d d + d d d d d d d d d d = s s s s s s s s s s s <eos>`: both operands
+with the most significant digit first, the sum with the least significant first. Its first 33
+tokens are what the model reads, the last 12 are what it must say.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from adapters.torch_arrays import torch
+
+Tokens = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int64]
+
+DIGITS = 10
+SUM_DIGITS = DIGITS + 1
+PLUS, EQUALS, PAD, EOS = 10, 11, 12, 13
+VOCABULARY = 14
+PROMPT = 2 * DIGITS + 2
+TARGETS = SUM_DIGITS + 1
+POSITIONS = PROMPT + SUM_DIGITS
+LIMIT = 10**DIGITS
+"""Operands are below this."""
+
+VALIDATION_SIZE, TEST_SIZE = 5_000, 10_000
+TEST_SEEDS = (41, 100, 200, 300, 400, 500, 999, 1234, 7777, 31415)
+"""Their test parts are the published benchmark of 100,000 sums."""
+
+_POWERS = 10 ** np.arange(SUM_DIGITS, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Operands of sums, `(n,)` each."""
+
+    a: Numbers
+    b: Numbers
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def __getitem__(self, rows: slice) -> "Pairs":
+        return Pairs(self.a[rows], self.b[rows])
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """What training never sees."""
+
+    validation: Pairs
+    test: Pairs
+
+
+def encode(pairs: Pairs) -> Tokens:
+    """Return whole rows `(n, 34)`: prompt, reversed sum, eos."""
+    rows = np.empty((len(pairs), POSITIONS + 1), np.int64)
+    rows[:, :DIGITS] = _digits(pairs.a, DIGITS)[:, ::-1]
+    rows[:, DIGITS] = PLUS
+    rows[:, DIGITS + 1 : PROMPT - 1] = _digits(pairs.b, DIGITS)[:, ::-1]
+    rows[:, PROMPT - 1] = EQUALS
+    rows[:, PROMPT:-1] = _digits(pairs.a + pairs.b, SUM_DIGITS)
+    rows[:, -1] = EOS
+    return rows
+
+
+def prompts(pairs: Pairs) -> Tokens:
+    """Return what the model is asked, `(n, 22)`."""
+    return np.ascontiguousarray(encode(pairs)[:, :PROMPT])
+
+
+def decode(answers: Tokens) -> list[int | None]:
+    """Return the numbers that answers `(n, 12)` spell; `None` for one that is no number."""
+    whole = (answers[:, :SUM_DIGITS] < 10).all(axis=1) & (answers[:, -1] == EOS)
+    values = answers[:, :SUM_DIGITS] @ _POWERS
+    return [int(value) if good else None for value, good in zip(values, whole, strict=True)]
+
+
+def right_digits(answers: Tokens, pairs: Pairs) -> npt.NDArray[np.bool_]:
+    """Say which of the 11 digits of each answer are right, `(n, 11)`; all of a row is exact."""
+    right: npt.NDArray[np.bool_] = answers[:, :SUM_DIGITS] == encode(pairs)[:, PROMPT:-1]
+    return right
+
+
+def holdout(seed: int) -> Holdout:
+    """Draw the validation and test pairs of a seed, as the published code does.
+
+    The stream is that of a torch generator, so that the test sets are the published ones.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    wanted = VALIDATION_SIZE + TEST_SIZE
+    found: dict[tuple[int, int], None] = {}  # keeps the order in which pairs were first drawn
+    while len(found) < wanted:
+        count = max(2 * (wanted - len(found)), 4096)
+        a, b = (
+            torch.randint(LIMIT, (count,), generator=generator, dtype=torch.int64).tolist()
+            for _ in range(2)
+        )
+        found |= dict.fromkeys(zip(a, b, strict=True))
+    pairs = np.array(list(found)[:wanted], np.int64)
+    both = Pairs(pairs[:, 0].copy(), pairs[:, 1].copy())
+    return Holdout(both[:VALIDATION_SIZE], both[VALIDATION_SIZE:])
+
+
+class Sampler:
+    """Random batches of sums of at most so many digits, never one that is held out.
+
+    The number of digits is uniform, and both operands are uniform below that power of ten.
+    """
+
+    def __init__(self, seed: int, held_out: Holdout) -> None:
+        self.rng = np.random.default_rng(np.random.SeedSequence([seed, 1337]))
+        parts = (held_out.validation, held_out.test)
+        self._reserved = np.sort(np.concatenate([_keys(part.a, part.b) for part in parts]))
+
+    def draw(self, count: int, most_digits: int) -> Pairs:
+        """Return `count` new pairs."""
+        limits = _POWERS[self.rng.integers(1, most_digits + 1, count)]
+        a, b = self.rng.integers(0, limits), self.rng.integers(0, limits)
+        while (taken := self.is_held_out(a, b)).any():
+            again = limits[taken]
+            a[taken], b[taken] = self.rng.integers(0, again), self.rng.integers(0, again)
+        return Pairs(a, b)
+
+    def is_held_out(self, a: Numbers, b: Numbers) -> npt.NDArray[np.bool_]:
+        """Say which pairs are held out.
+
+        A key is unique but for a wrap at 2^64, so a free pair may be refused by accident (once in
+        10^15 pairs); a held-out one never passes.
+        """
+        keys = _keys(a, b)
+        place = np.minimum(np.searchsorted(self._reserved, keys), len(self._reserved) - 1)
+        found: npt.NDArray[np.bool_] = self._reserved[place] == keys
+        return found
+
+
+def _digits(numbers: Numbers, count: int) -> Tokens:
+    """Return the last `count` digits, the least significant first."""
+    return numbers[:, None] // _POWERS[:count] % 10
+
+
+def _keys(a: Numbers, b: Numbers) -> npt.NDArray[np.uint64]:
+    return a.astype(np.uint64) * np.uint64(LIMIT) + b.astype(np.uint64)
