@@ -1,7 +1,6 @@
 """Checkpoints in the published format, read without running code and checked block by block."""
 
 import io
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ LARGEST_FILE = 1 << 28
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A trained model: its trained parameters `(size,)`, its frozen ones, and where it was saved."""
+    """A model as it was saved: its trained parameters `(size,)` and its frozen ones."""
 
     config: ModelConfig
     flat: FloatArray
@@ -73,17 +72,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
         checkpoint = Checkpoint(config, flat, frozen, step, float(val_exact), training)
         if content.get("params", checkpoint.params) != checkpoint.params:
             raise AdditionError(
-                f"it says {content['params']} parameters, its configuration has "
-                f"{checkpoint.params}"
+                f"it says {content['params']} parameters, its configuration has {checkpoint.params}"
             )
     except AdditionError as error:
         raise AdditionError(f"{path} is no usable checkpoint: {str(error).rstrip('.')}.") from None
     return checkpoint
-
-
-def rng_text(rng: np.random.Generator) -> str:
-    """Return the state of a generator as text."""
-    return json.dumps(rng.bit_generator.state)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -68,10 +68,10 @@ class FastModel:
         rows = np.zeros((len(prompts), POSITIONS + 1), np.int64)
         rows[:, :PROMPT] = prompts
         lanes = in_lanes(rows)
-        kernels.decode_greedily(
-            lanes, weights, self.config.use_rmsnorm, kernels.scratch(weights)
-        )
-        answers: Tokens = lanes.transpose(0, 2, 1).reshape(-1, POSITIONS + 1)[: len(prompts), PROMPT:]
+        kernels.decode_greedily(lanes, weights, self.config.use_rmsnorm, kernels.scratch(weights))
+        answers: Tokens = lanes.transpose(0, 2, 1).reshape(-1, POSITIONS + 1)[
+            : len(prompts), PROMPT:
+        ]
         return answers
 
     def _compose(self, flat: FloatArray) -> tuple[Weights, _Composed]:
@@ -204,9 +204,7 @@ class FastModel:
         product: FloatArray = blocks["pos_emb.A"] @ blocks["pos_emb.B"]
         return product
 
-    def _pull_back_positions(
-        self, by_position: FloatArray, blocks: Blocks, into: Blocks
-    ) -> None:
+    def _pull_back_positions(self, by_position: FloatArray, blocks: Blocks, into: Blocks) -> None:
         if self.config.pos_rank == 0:
             into["pos_emb.weight"] += by_position
             return

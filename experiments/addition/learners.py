@@ -34,9 +34,7 @@ class Learner(Protocol):
         """Return copies of the parameters `(seeds, size)` and moments `(2, seeds, size)`."""
 
 
-def adamw(
-    flat: Array, gradient: Array, moments: Array, step: int, config: TrainConfig
-) -> None:
+def adamw(flat: Array, gradient: Array, moments: Array, step: int, config: TrainConfig) -> None:
     """Clip `gradient (seeds, size)` seed by seed, then update `flat` and `moments` in place.
 
     Decoupled decay acts on every parameter. The formula serves numpy and torch alike.

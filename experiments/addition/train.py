@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from adapters.torch_arrays import torch
 from experiments.addition.checkpoint import load_checkpoint
-from experiments.addition.config import AdditionError
+from experiments.addition.config import AdditionError, ModelConfig, TrainConfig
 from experiments.addition.data import encode, prompts, right_digits
 from experiments.addition.evaluate import answerer, score
 from experiments.addition.learners import Learner, make_learner
@@ -92,9 +92,13 @@ def _summarise(run: Run) -> dict[str, Any]:
 
 
 def train_seed(
-    folder: Path, run_settings: tuple[Any, Any, str], *, fresh: bool, watch: Watch | None = None
+    folder: Path,
+    settings: tuple[ModelConfig, TrainConfig, str],
+    *,
+    fresh: bool,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Train the run of one seed, single threaded: many of these go side by side."""
-    torch.set_num_threads(1)
-    model, train, device = run_settings
-    return train_runs([Run(folder, model, train, device, fresh=fresh)], watch)[0]
+    model, train, device = settings
+    with threadpool_limits(1):
+        return train_runs([Run(folder, model, train, device, fresh=fresh)], watch)[0]

@@ -48,9 +48,7 @@ def answer(config: ModelConfig, blocks: Tensors, prompts: torch.Tensor) -> torch
     return tokens[:, PROMPT:]
 
 
-def attention(
-    config: ModelConfig, blocks: Tensors, layer: int, x: torch.Tensor
-) -> torch.Tensor:
+def attention(config: ModelConfig, blocks: Tensors, layer: int, x: torch.Tensor) -> torch.Tensor:
     """Causal self-attention with scores scaled by the root of the head size."""
     base = f"blocks.{layer}.attn"
     maps = []

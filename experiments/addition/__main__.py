@@ -1,0 +1,190 @@
+"""Ten-digit addition: train a tiny transformer, evaluate one, or add by equilibrium propagation.
+
+train     train from scratch, one seed or many; an interrupted run goes on where it stopped
+evaluate  count the exact sums of a checkpoint on ten test sets of 10,000
+predict   add two numbers
+log       reproduce experiments E1 to E4 and write them as a Markdown log
+cell      train an adder by equilibrium propagation alone and chain it
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from engine.errors import EngineError
+from engine.progress import progress_bar
+from experiments.addition import training_command
+from experiments.addition.checkpoint import load_checkpoint
+from experiments.addition.config import AdditionError
+from experiments.addition.data import LIMIT, TEST_SEEDS, TEST_SIZE, Pairs, decode, holdout, prompts
+from experiments.addition.eqprop_cell import CASES, CellResult, CellSettings, judge_cell
+from experiments.addition.evaluate import FAILURES_SHOWN, Score, answerer, as_result, benchmark
+from experiments.addition.log import LogSettings, write_log
+from experiments.addition.reliability import reliability
+from experiments.options import positive
+from experiments.records import write_text
+from experiments.reporting.document import Table
+from experiments.reporting.terminal_table import rich_table
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(given)
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        console.width = 120
+    try:
+        match options.command:
+            case "train":
+                return training_command.train(options, given, console)
+            case "evaluate":
+                return evaluate(options, console)
+            case "predict":
+                return predict(options, console)
+            case "log":
+                return log(options, console)
+            case _:
+                return cell(options, console)
+    except (AdditionError, EngineError, OSError) as error:
+        console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
+        return 2
+    except KeyboardInterrupt:
+        console.print("Stopped. The same command goes on from the last evaluation that was saved.")
+        return 130
+
+
+def evaluate(options: argparse.Namespace, console: Console) -> int:
+    """Score a checkpoint; the exit code is 0 whatever the score."""
+    checkpoint = load_checkpoint(options.checkpoint)
+    with progress_bar() as bar:
+        task = bar.add_task("test sets", total=len(TEST_SEEDS), note="")
+
+        def advance(score: Score) -> None:
+            bar.update(task, advance=1, note=f"seed {score.seed}: {score.exact:,} exact")
+
+        scores = benchmark(answerer(checkpoint, options.device), advance)
+    result = as_result(str(options.checkpoint), checkpoint, scores)
+    rows = tuple(
+        (str(s.seed), f"{s.exact:,} of {s.total:,}", f"{s.token_accuracy:.4%}") for s in scores
+    )
+    title = f"{checkpoint.params} trained parameters"
+    table = Table(title, ("test set", "exact", "right digits"), rows)
+    console.print(rich_table(table, console.width))
+    for failure in result["failures"][:FAILURES_SHOWN]:
+        console.print("{a} + {b} = {sum}, the model says {answer}".format(**failure))
+    more = len(result["failures"]) - FAILURES_SHOWN
+    if more > 0:
+        console.print(f"and {more:,} more failures.")
+    console.print(f"Exact: {result['exact']:,} of {result['total']:,}.")
+    if options.output is not None:
+        write_text(options.output, json.dumps(result, indent=1))
+        console.print(f"Written: {options.output}", soft_wrap=True)
+    return 0
+
+
+def predict(options: argparse.Namespace, console: Console) -> int:
+    """Add two numbers with a checkpoint; the exit code says whether it was right."""
+    checkpoint = load_checkpoint(options.checkpoint)
+    pair = Pairs(np.array([options.a], np.int64), np.array([options.b], np.int64))
+    (said,) = decode(answerer(checkpoint, options.device)(prompts(pair)))
+    meant = options.a + options.b
+    verdict = "right" if said == meant else f"wrong: it is {meant}"
+    console.print(
+        f"{options.a} + {options.b} = {'no number' if said is None else said} ({verdict})"
+    )
+    return 0 if said == meant else 1
+
+
+def log(options: argparse.Namespace, console: Console) -> int:
+    """Write the experiments log."""
+    settings = LogSettings(options.out, options.published, options.device, options.train_steps)
+    path = write_log(settings, lambda line: console.print(line, soft_wrap=True))
+    console.print(path.read_text(encoding="utf-8"), soft_wrap=True)
+    console.print(f"Written: {path}", soft_wrap=True)
+    return 0
+
+
+def cell(options: argparse.Namespace, console: Console) -> int:
+    """Train the adder cell for several seeds and let each add the published test sums."""
+    settings = CellSettings(updates=options.updates)
+    parts = [holdout(seed).test for seed in TEST_SEEDS]
+    a, b = np.concatenate([p.a for p in parts]), np.concatenate([p.b for p in parts])
+    pairs = Pairs(a, b)[: options.sums]
+    results = [judge_cell(settings, options.seed + k, pairs) for k in range(options.seeds)]
+    console.print(rich_table(_cell_table(results), console.width))
+    solved = sum(result.exact == result.total for result in results)
+    share = reliability(solved, len(results))
+    console.print(
+        f"{solved} of {len(results)} seeds add all {len(pairs):,} sums (exact 95 % interval "
+        f"{share.low:.1%} to {share.high:.1%})."
+    )
+    content = {"settings": asdict(settings), "results": [asdict(result) for result in results]}
+    write_text(options.out / "cell.json", json.dumps(content, indent=1))
+    return 0
+
+
+def _cell_table(results: Sequence[CellResult]) -> Table:
+    rows = tuple(
+        (
+            str(r.seed),
+            f"{r.right_cases} of {CASES}",
+            f"{r.exact:,} of {r.total:,}",
+            f"{r.steps:.1f}",
+            f"{r.unsettled:.2%}",
+        )
+        for r in results
+    )
+    return Table(
+        f"Adder cell by equilibrium propagation, {results[0].parameters:,} parameters",
+        ("seed", "cases", "ten-digit sums", "steps of a digit", "not settled"),
+        rows,
+    )
+
+
+def _operand(text: str) -> int:
+    if not (text.isdecimal() and text.isascii() and int(text) < LIMIT):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 to {LIMIT - 1}")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.addition",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    training_command.add_options(commands.add_parser("train", help="train from scratch"))
+    asked = commands.add_parser("evaluate", help="count the exact sums of a checkpoint")
+    asked.add_argument("checkpoint", type=Path, help="file in the published format")
+    asked.add_argument("--output", type=Path, metavar="FILE", help="write the result as JSON")
+    single = commands.add_parser("predict", help="add two numbers")
+    single.add_argument("a", type=_operand, help="below 10^10")
+    single.add_argument("b", type=_operand, help="below 10^10")
+    single.add_argument("--checkpoint", type=Path, required=True, help="the model that adds")
+    story = commands.add_parser("log", help="reproduce experiments E1 to E4")
+    story.add_argument("--published", type=Path, required=True, help="the published checkpoint")
+    story.add_argument("--out", type=Path, default=Path("results/addition"), help="folder")
+    story.add_argument("--train-steps", type=positive, default=54_000, help="updates (54000)")
+    for command in (asked, single, story):
+        command.add_argument("--device", default="cpu", help="cpu, cuda, mps or auto (cpu)")
+    adder = commands.add_parser("cell", help="an adder by equilibrium propagation")
+    adder.add_argument("--seeds", type=positive, default=5, help="how many (5)")
+    adder.add_argument("--seed", type=int, default=0, help="the first (0)")
+    adder.add_argument("--updates", type=positive, default=CellSettings().updates, help="updates")
+    most = len(TEST_SEEDS) * TEST_SIZE
+    adder.add_argument("--sums", type=positive, default=most, help=f"at most {most:,} ({most:,})")
+    adder.add_argument("--out", type=Path, default=Path("results/addition"), help="folder")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""The `train` command: its options, one run or many side by side, and what it prints."""
+
+import argparse
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from joblib import Parallel, cpu_count, delayed, parallel_config
+from rich.console import Console
+
+from engine.progress import progress_bar
+from experiments.addition.config import TYINGS, ModelConfig, TrainConfig
+from experiments.addition.fast_model import runs_compiled
+from experiments.addition.reliability import result_table, write_group
+from experiments.addition.runs import Run, read_metrics
+from experiments.addition.train import train_runs, train_seed
+from experiments.options import positive
+from experiments.reporting.terminal_table import rich_table
+
+POLL_SECONDS = 0.5
+
+
+def train(options: argparse.Namespace, given: Sequence[str], console: Console) -> int:
+    """Train what the options ask for; finished runs are only reported."""
+    model = ModelConfig(**_chosen(ModelConfig, options))
+    first = TrainConfig(**_chosen(TrainConfig, options))
+    settings = [replace(first, seed=first.seed + k) for k in range(options.seeds)]
+    base: Path = options.out / options.run_name
+    alone = len(settings) == 1
+    folders = [base if alone else base / f"seed_{train.seed}" for train in settings]
+    if options.device == "cpu" and not runs_compiled(model):
+        console.print("The kernels know one layer with one head: this model trains on torch.")
+    with shown_progress(folders, first.train_steps):
+        if options.device == "cpu":
+            summaries = _train_on_cores(folders, model, settings, options)
+        else:  # all seeds in one stack
+            runs = [
+                Run(folder, model, train, options.device, fresh=options.fresh)
+                for folder, train in zip(folders, settings, strict=True)
+            ]
+            summaries = train_runs(runs)
+    console.print(rich_table(result_table(summaries), console.width))
+    if alone:
+        console.print(json.dumps(summaries[0], indent=1))
+    else:
+        command = shlex.join(["python", "-m", "experiments.addition", *given])
+        curves = {
+            train.seed: read_metrics(folder / "metrics.csv")
+            for folder, train in zip(folders, settings, strict=True)
+        }
+        console.print(write_group(base, command, summaries, curves).sentence(), soft_wrap=True)
+    console.print(f"Files: {base}", soft_wrap=True)
+    return 0
+
+
+def _train_on_cores(
+    folders: Sequence[Path],
+    model: ModelConfig,
+    settings: Sequence[TrainConfig],
+    options: argparse.Namespace,
+) -> list[dict[str, Any]]:
+    """Train seeds side by side, each in a process with one thread; the order does not matter."""
+    calls = (
+        delayed(train_seed)(folder, (model, train, options.device), fresh=options.fresh)
+        for folder, train in zip(folders, settings, strict=True)
+    )
+    workers = min(options.workers, len(folders))
+    with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
+        summaries: list[dict[str, Any]] = Parallel(batch_size=1)(calls)
+    return summaries
+
+
+@contextmanager
+def shown_progress(folders: Sequence[Path], steps: int) -> Iterator[None]:
+    """Show how far each run is, read from its metrics, until the work ends."""
+    stop = Event()
+    with progress_bar() as bar:
+        tasks = {folder: bar.add_task(folder.name, total=steps, note="") for folder in folders}
+
+        def follow() -> None:
+            while not stop.wait(POLL_SECONDS):
+                for folder, task in tasks.items():
+                    try:
+                        last = read_metrics(folder / "metrics.csv")[-1]
+                    except (OSError, IndexError, ValueError, TypeError):
+                        continue  # no evaluation yet
+                    note = f"exact {last.val_exact:.2%}, loss {last.train_loss:.3f}"
+                    bar.update(task, completed=last.step + 1, note=note)
+
+        thread = Thread(target=follow, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options; their names are those of the published code where it has them."""
+    add = parser.add_argument
+    add("--run-name", required=True, metavar="NAME", help="folder of the run, below --out")
+    add("--out", type=Path, default=Path("results/runs"), help="folder of runs (results/runs)")
+    add("--seeds", type=positive, default=1, metavar="N", help="train N seeds from --seed on (1)")
+    add("--workers", type=positive, default=cpu_count(), metavar="N", help="at once (cores)")
+    add("--device", default="cpu", help="cpu, cuda, mps or auto; all seeds in one stack if not cpu")
+    add("--fresh", action="store_true", help="train again instead of going on")
+    model, train = ModelConfig(), TrainConfig()
+    for name, text in (
+        ("d-model", "width"),
+        ("d-ff", "width of the feed-forward layer"),
+        ("n-layer", "layers"),
+        ("n-head", "heads"),
+        ("pos-rank", "rank of the position embedding, 0 is full"),
+        ("qkv-rank", "rank of the query, key and value maps, 0 is full"),
+        ("attn-out-rank", "rank of the attention's output map, 0 is full"),
+        ("ffn-rank", "rank of the feed-forward maps, 0 is full"),
+    ):
+        default = getattr(model, name.replace("-", "_"))
+        add(f"--{name}", type=int, default=default, metavar="N", help=f"{text} ({default})")
+    add("--use-rmsnorm", action="store_true", help="RMSNorm in place of LayerNorm")
+    add("--tie-qkv", default=model.tie_qkv, metavar="MODE", help=", ".join(TYINGS))
+    add(
+        "--frozen-residual",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="deviation, in units of 1/sqrt(inputs), of a random matrix that is added to every "
+        "low-rank linear map and never trained (0: none)",
+    )
+    for name, text in (
+        ("seed", "first seed"),
+        ("train-steps", "updates"),
+        ("batch-size", "sums in an update"),
+        ("warmup-steps", "updates until the learning rate is at its peak"),
+        ("eval-interval", "updates between evaluations"),
+        ("stop-after", "stop after so many evaluations in a row without an error, 0 is never"),
+    ):
+        default = getattr(train, name.replace("-", "_"))
+        add(f"--{name}", type=int, default=default, metavar="N", help=f"{text} ({default})")
+    for name, text in (
+        ("lr", "peak of the learning rate"),
+        ("weight-decay", "decoupled weight decay"),
+        ("min-lr-ratio", "last learning rate over its peak"),
+        ("grad-clip", "largest norm of the gradient"),
+        ("aligned-start", "deviation of positions that start alike by weight, 0: published start"),
+    ):
+        default = getattr(train, name.replace("-", "_"))
+        add(f"--{name}", type=float, default=default, metavar="X", help=f"{text} ({default:g})")
+
+
+def _chosen(kind: Any, options: argparse.Namespace) -> dict[str, Any]:
+    given = vars(options)
+    return {field.name: given[field.name] for field in fields(kind) if field.name in given}
