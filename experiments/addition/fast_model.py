@@ -156,14 +156,11 @@ class FastModel:
         scale = by_mixing.dtype.type(1 / math.sqrt(self.config.d_model))
         (a_q, b_q), (_, b_k), _ = self._dense_factors(blocks)
         by_q, by_k, by_v = by_maps
-        if b_q is None or b_k is None:
+        q, k, v = self._factors
+        if b_q is None or b_k is None or q.B is None or k.B is None or v.B is None:
             for factors, by_map in zip(self._factors, (by_q * scale, by_k, by_v), strict=True):
                 self._pull_back_dense(factors, by_map, blocks, into)
             return
-        q, k, v = self._factors
-        assert q.B is not None
-        assert k.B is not None
-        assert v.B is not None
         by_between = a_q.T @ by_q * scale
         take(into, q.A)[...] += by_q @ (b_q @ b_k.T).T * scale
         take(into, q.B)[...] += by_between @ b_k
