@@ -34,7 +34,7 @@ class CellSettings:
 
     hidden: tuple[int, ...] = (64, 32)
     updates: int = 600
-    beta: float = 0.2
+    beta: float = 0.1
     lr: float = 0.02
     free: Relaxation = field(default_factory=lambda: Relaxation(30, 1e-3))
     nudged: Relaxation = field(default_factory=lambda: Relaxation(15, 1e-3))

@@ -10,9 +10,11 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import numpy as np
 from joblib import Parallel, cpu_count, delayed, parallel_config
 from rich.console import Console
 
+from adapters.torch_arrays import pick_device
 from engine.progress import progress_bar
 from experiments.addition.config import TYINGS, ModelConfig, TrainConfig
 from experiments.addition.fast_model import runs_compiled
@@ -33,6 +35,7 @@ def train(options: argparse.Namespace, given: Sequence[str], console: Console) -
     base: Path = options.out / options.run_name
     alone = len(settings) == 1
     folders = [base if alone else base / f"seed_{train.seed}" for train in settings]
+    pick_device(options.device, np.float32)  # a device that is not there is found before the work
     if options.device == "cpu" and not runs_compiled(model):
         console.print("The kernels know one layer with one head: this model trains on torch.")
     with shown_progress(folders, first.train_steps):
