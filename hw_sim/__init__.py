@@ -1,1 +1,1 @@
-"""Reserved for simulated hardware; empty so far."""
+"""Simulated hardware: substrates that count, prices, and bills."""

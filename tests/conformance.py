@@ -19,6 +19,9 @@ from engine.params import Params, initial_params
 from engine.tokens import TokenReadout
 from engine.transformer import energy_transformer
 from golden.reference import ReferenceBackend
+from hw_sim.crossbar import CrossbarBackend, CrossbarConfig
+from hw_sim.digital import DigitalBackend, DigitalConfig
+from hw_sim.spiking import SpikingBackend, SpikingConfig
 
 SAMPLES = 6
 
@@ -36,6 +39,8 @@ class Candidate:
     """Largest difference from the formulas in double precision, where values are of order one."""
     unsupported: Mapping[str, str] = field(default_factory=dict)
     """What it does not do, by the name of a solver or a property, each with the reason."""
+    rounding: float | None = None
+    """Error of a residual; by default that of its precision."""
 
     def settling(self, solver: str = "fixed_point", damping: float = 1.0) -> Relaxation:
         """Return a relaxation that leads to the tolerance."""
@@ -47,6 +52,16 @@ DOUBLE_SUMS = {"overflow": "the scalar reference sums in double, where no float3
 FLOAT32 = {"dtype": np.float32, "tolerance": 2e-6, "error": 2e-5}
 FLOAT64 = {"dtype": np.float64, "tolerance": 1e-11, "error": 1e-9}
 
+WHOLE_STEPS = {
+    "anderson": "a substrate has no memory for earlier steps",
+    "alternating": "a substrate updates all units at once",
+    "damping": "a substrate takes whole steps",
+}
+BOUNDED = {"overflow": "words and conductances saturate, so no drive overflows"}
+ONE_BY_ONE = {"overflow": "events add to a drive one by one, so opposite infinities never meet"}
+WIDE = DigitalConfig(20, 16, 60, None, 20, weight_range=4.0)
+IDEAL = CrossbarConfig(on_off_ratio=np.inf)
+
 CANDIDATES = (
     Candidate("reference-32", ReferenceBackend, **FLOAT32, unsupported=PLAIN_STEPS | DOUBLE_SUMS),
     Candidate("reference-64", ReferenceBackend, **FLOAT64, unsupported=PLAIN_STEPS),
@@ -54,6 +69,27 @@ CANDIDATES = (
     Candidate("numba-64", NumbaBackend, **FLOAT64),
     Candidate("torch-32", partial(TorchBackend, device="cpu"), **FLOAT32),
     Candidate("torch-64", partial(TorchBackend, device="cpu"), **FLOAT64),
+    Candidate(
+        "digital",
+        partial(DigitalBackend, config=WIDE),
+        dtype=np.float64,
+        tolerance=2 * 2.0**-WIDE.state_fraction,
+        error=20 * WIDE.map_error,
+        unsupported=WHOLE_STEPS | BOUNDED,
+        rounding=2 * WIDE.map_error,
+    ),
+    Candidate(
+        "crossbar",
+        partial(CrossbarBackend, config=IDEAL),
+        **FLOAT64,
+        unsupported=WHOLE_STEPS | BOUNDED,
+    ),
+    Candidate(
+        "spiking",
+        partial(SpikingBackend, config=SpikingConfig(threshold=0.0)),
+        **FLOAT64,
+        unsupported=WHOLE_STEPS | ONE_BY_ONE,
+    ),
 )
 
 NETWORKS = {

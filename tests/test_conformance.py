@@ -43,7 +43,7 @@ def looped(candidate: Candidate) -> Trial:
 
 def test_unsupported_solvers_are_those_declared(looped: Trial) -> None:
     missing = set(get_args(Solver)) - looped.backend.solvers
-    assert missing == set(looped.candidate.unsupported) - {"overflow"}
+    assert missing == set(looped.candidate.unsupported) & set(get_args(Solver))
     for solver in missing:
         with pytest.raises(EngineError, match=f"has no solver '{solver}'"):
             looped.backend.relax(looped.clamped, relaxation=Relaxation(solver=solver))
@@ -53,7 +53,9 @@ def test_unsupported_solvers_are_those_declared(looped: Trial) -> None:
 def test_relax_finds_the_fixed_point_of_the_formulas(trial: Trial, beta: float) -> None:
     expected = equilibrium(trial, beta)
     ways = [trial.candidate.settling(solver) for solver in trial.solvers]
-    for way in [*ways, trial.candidate.settling(damping=0.6)]:
+    if "damping" not in trial.candidate.unsupported:
+        ways.append(trial.candidate.settling(damping=0.6))
+    for way in ways:
         found = trial.backend.relax(trial.clamped, beta, way)
         assert found.converged.all(), (way, found.summary())
         assert_close(found.state, expected, trial.candidate.error)
@@ -61,7 +63,7 @@ def test_relax_finds_the_fixed_point_of_the_formulas(trial: Trial, beta: float) 
 
 @pytest.mark.parametrize("beta", [0.0, 0.1, -0.1])
 def test_residual_holds_at_the_returned_state(trial: Trial, beta: float) -> None:
-    rounding = 20 * np.finfo(trial.candidate.dtype).eps
+    rounding = trial.candidate.rounding or 20 * np.finfo(trial.candidate.dtype).eps
     for solver in trial.solvers:
         found = trial.backend.relax(trial.clamped, beta, trial.candidate.settling(solver))
         residual = np.abs(image(trial, found.state, beta) - found.state).max(-1)
@@ -87,7 +89,11 @@ def test_every_step_is_the_one_of_the_definition(
     trial: Trial, solver: Solver, damping: float, beta: float
 ) -> None:
     if solver not in trial.solvers:
-        pytest.skip("a layer coupled to itself has no halves to alternate between")
+        pytest.skip("not in the backend, or a layer coupled to itself, which has no halves")
+    if damping != 1.0 and "damping" in trial.candidate.unsupported:
+        with pytest.raises(EngineError, match="has no damping"):
+            trial.backend.relax(trial.clamped, beta, Relaxation(1, 1e-3, solver, damping))
+        return
     for max_steps in (1, 2, 3, 40):
         relaxation = Relaxation(max_steps, 1e-3, solver, damping)
         found = trial.backend.relax(trial.clamped, beta, relaxation)
@@ -194,7 +200,8 @@ def test_relax_refuses_what_makes_no_sense(looped: Trial) -> None:
         backend.relax(batch, np.nan)
     with pytest.raises(EngineError, match="start has 1 samples"):
         backend.relax(batch, start=np.zeros((1, looped.network.units)))
-    with pytest.raises(EngineError, match="lies inside one"):
+    has_solver = "alternating" in backend.solvers
+    with pytest.raises(EngineError, match="lies inside one" if has_solver else "has no solver"):
         backend.relax(batch, relaxation=Relaxation(solver="alternating"))
 
 

@@ -1,0 +1,144 @@
+"""What a run did: exact integers by phase, place and kind. What it costs is in `hw_sim.cost`."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.arrays import IntArray
+from engine.coupling import Bias, InputDrive
+from engine.network import Network
+from engine.optimizer import Optimizer
+from engine.readout import SoftmaxReadout
+from hw_sim.layout import KINDS
+from hw_sim.wiring import READOUT, places
+
+PHASES = ("input", "free", "nudged", "backward", "learn", "update", "readout")
+BORDER = "border"
+"""Place of traffic that enters or leaves the chip."""
+
+Key = tuple[str, str, str]
+"""Phase, place, kind."""
+
+
+@dataclass
+class OpCounts:
+    """Counts of events; add, subtract and scale them like numbers."""
+
+    events: Counter[Key] = field(default_factory=Counter)
+
+    def add(self, phase: str, place: str, kind: str, count: int) -> None:
+        """Count `count` more events."""
+        if phase not in PHASES or kind not in KINDS:
+            raise KeyError(f"no phase '{phase}' or no kind '{kind}'")
+        if count:
+            self.events[phase, place, kind] += int(count)
+
+    def add_tally(self, phase: str, network: Network, tally: IntArray) -> None:
+        """Count what a kernel tallied, `(places, kinds)`."""
+        names = places(network)
+        for row, column in zip(*np.nonzero(tally), strict=True):
+            self.add(phase, names[row], KINDS[column], int(tally[row, column]))
+
+    def copy(self) -> "OpCounts":
+        """Return counts of their own."""
+        return OpCounts(Counter(self.events))
+
+    def __add__(self, other: "OpCounts") -> "OpCounts":
+        return OpCounts(self.events + other.events)
+
+    def __sub__(self, other: "OpCounts") -> "OpCounts":
+        return OpCounts(self.events - other.events)
+
+    def __iter__(self) -> Iterator[tuple[Key, int]]:
+        return iter(sorted(self.events.items()))
+
+    def total(self, kind: str, phase: str | None = None, place: str | None = None) -> int:
+        """Return the number of events of a kind, of all phases and places or of one."""
+        return sum(
+            count
+            for (in_phase, at, of), count in self.events.items()
+            if of == kind and phase in (None, in_phase) and place in (None, at)
+        )
+
+    def rows(self) -> list[list[str | int]]:
+        """Return the counts as plain lists, for a file."""
+        return [[*key, count] for key, count in self]
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[tuple[str, str, str, int]]) -> "OpCounts":
+        """Read what `rows` wrote."""
+        counts = cls()
+        for phase, place, kind, count in rows:
+            counts.add(phase, place, kind, count)
+        return counts
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Words of memory that a substrate needs, whatever the number of steps."""
+
+    neuron_words: tuple[str, ...]
+    synapse_words: tuple[str, ...]
+    shared_words: int = 0
+    """Tables that all neurons read."""
+
+    def words(self, network: Network, moments: int = 0) -> int:
+        """Return the words of a whole network; `moments` are the optimizer's for each weight."""
+        neurons = network.units + network.outputs
+        synapses = network.size * (len(self.synapse_words) + moments)
+        return neurons * len(self.neuron_words) + synapses + self.shared_words
+
+
+def optimizer_counts(network: Network, optimizer: Optimizer, updates: int) -> OpCounts:
+    """Return what `updates` steps of the optimizer do, beside writing the weights.
+
+    Each parameter reads and writes its own moments. A moment takes two multiplications, and the
+    scaled step one more; Adam also takes a root and a quotient.
+    """
+    counts, moments = OpCounts(), optimizer.moments
+    for name, block in network.blocks.items():
+        coupling = next((c for c in network.couplings if c.name == name), None)
+        place = coupling.layers[-1] if coupling else READOUT
+        work = updates * block.size
+        counts.add("update", place, "mac", (2 * moments + 1) * work)
+        counts.add("update", place, "activation", 2 * (moments - 1) * work)
+        counts.add("update", place, "trace_read", moments * work)
+        counts.add("update", place, "trace_write", moments * work)
+    return counts
+
+
+def dense_counts(
+    network: Network, samples: int, free_evaluations: int, nudged_evaluations: int, phases: int
+) -> OpCounts:
+    """Return the multiply-accumulates and activations of EqProp by the closed formula.
+
+    Evaluations of `T` are summed over the samples; `phases` are those that accumulate the energy.
+    The read-out learns once for a sample, at the free equilibrium. No updates are included.
+    """
+    counts, readout = OpCounts(), network.readout
+    read = network.sizes[readout.layer]
+    for name, size in network.sizes.items():
+        if name in network.columns:
+            counts.add("free", name, "activation", samples * size)  # sigma of the drive
+            counts.add("free", name, "activation", free_evaluations * size)
+            counts.add("nudged", name, "activation", nudged_evaluations * size)
+    for coupling in network.couplings:
+        size, last = network.blocks[coupling.name].size, coupling.layers[-1]
+        if not isinstance(coupling, Bias):
+            counts.add("learn", last, "mac", samples * phases * size)
+        if isinstance(coupling, InputDrive):
+            counts.add("input", last, "mac", samples * size)
+        for target in coupling.layers if not coupling.clamped else ():
+            counts.add("free", target, "mac", free_evaluations * size)
+            counts.add("nudged", target, "mac", nudged_evaluations * size)
+    if isinstance(readout, SoftmaxReadout):
+        synapses = read * network.outputs
+        counts.add("nudged", READOUT, "mac", nudged_evaluations * 2 * synapses)
+        counts.add("nudged", READOUT, "activation", nudged_evaluations * network.outputs)
+        counts.add("learn", READOUT, "mac", samples * 2 * synapses)
+        counts.add("learn", READOUT, "activation", samples * network.outputs)
+    else:
+        counts.add("nudged", READOUT, "mac", nudged_evaluations * read)
+    return counts

@@ -1,0 +1,193 @@
+"""Analog crossbars: weights are pairs of conductances, products are currents.
+
+    I_j = sum_i v_i (g+_ij - g-_ij)          v from a DAC, I into an ADC (or straight into a neuron)
+
+A dense block is one array that is read in both directions, so it stays symmetric. A lateral block
+has a pair of cells for each ordered pair of units: what its devices do differently breaks the
+symmetry that the energy needs. Biases are digital words and exact. `docs/hardware.md` has the model
+of each non-ideality.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from engine.arrays import FloatArray, IntArray
+from engine.backend import Clamped, Equilibrium, Relaxation
+from engine.coupling import Bias
+from engine.network import Network
+from engine.params import Params
+from hw_sim import real_kernels as kernels
+from hw_sim.counts import BORDER, Footprint
+from hw_sim.devices import CellArray, CrossbarConfig
+from hw_sim.layout import CONVERSION, TRACE_READ, WEIGHT_WRITE, Analog, Batch, Ended
+from hw_sim.substrate import Substrate
+from hw_sim.wiring import feeds, layer_table, owners, symmetrised, wires
+
+__all__ = ["CrossbarBackend", "CrossbarConfig"]
+
+
+class CrossbarBackend(Substrate):
+    """Run a network on crossbars that are as good as `config` says."""
+
+    def __init__(
+        self, network: Network, params: Params, config: CrossbarConfig | None = None
+    ) -> None:
+        self.config = config or CrossbarConfig()
+        self._rng = np.random.default_rng(self.config.seed)
+        self._in_array = _in_array(network)
+        size = int(self._in_array.sum())
+        count = 2 if self.config.split_arrays else 1
+        self.arrays = [CellArray(self.config, size, self._rng) for _ in range(count)]
+        self._biases = np.zeros(network.size)
+        super().__init__(network, params)
+
+    @property
+    def params(self) -> Params:
+        """The weights in the array of the free phase; of a lateral block the symmetric part."""
+        return symmetrised(self.network, self._theta(0))
+
+    @property
+    def footprint(self) -> Footprint:
+        """State, next state and drive; a pair of cells (for each array) and a gradient."""
+        cells = [f"{sign}{k}" for k in range(len(self.arrays)) for sign in ("g+", "g-")]
+        return Footprint(("state", "image", "drive"), (*cells, "gradient"))
+
+    def read(self, state: FloatArray) -> FloatArray:
+        """Convert a state that was analog until now."""
+        if self.config.convert_each_step or self.config.adc_bits == 0:
+            return state
+        step = 2.0 ** (1 - self.config.adc_bits)
+        seen: FloatArray = np.clip(step * np.floor(state / step + 0.5), -1.0, 1.0)
+        return seen
+
+    def _theta(self, array: int) -> FloatArray:
+        theta = self._biases.copy()
+        theta[self._in_array] = self.arrays[array].weights
+        return theta
+
+    def _load(self, params: Params) -> None:
+        theta = params.theta.astype(np.float64)
+        self._biases = np.where(self._in_array, 0.0, theta)
+        for array in self.arrays:
+            array.program(theta[self._in_array])
+        self._assemble()
+
+    def _assemble(self) -> None:
+        """Turn cells into the currents that a unit voltage makes, as seen through the wires."""
+        self._phases = []
+        for k, array in enumerate(self.arrays):
+            theta, loud = self._theta(k), np.zeros(self.network.size)
+            cells = array.conductances
+            distance = _wire_segments(self.network)[self._in_array]
+            cells = cells / (1.0 + self.config.wire_resistance * distance * cells)
+            theta[self._in_array] = self.config.weight_range * (cells[0] - cells[1])
+            loud[self._in_array] = (cells**2).sum(0)  # power of the noise of a pair
+            held = Params(self.network, theta)
+            noise = Params(self.network, loud)
+            scale = self.config.read_noise * self.config.weight_range
+            self._phases.append(_Phase(held, noise, scale))
+
+    def _drive(self, x: FloatArray) -> list[FloatArray]:
+        """One drive for each set of arrays."""
+        drives: list[FloatArray] = []
+        tally = self._tally()
+        inputs = self._seen_input(x)
+        for phase in self._phases:
+            drive = np.zeros((len(x), self.network.units))
+            analog = self._analog(phase.noise_in, phase.noise_out)
+            kernels.drive_crossbar(inputs, phase.feeds, analog, self._rng, drive, tally)
+            drives.append(drive)
+        self._count("input", tally)
+        self.counts.add("input", BORDER, "off_chip", x.size)
+        return drives
+
+    def _seen_input(self, x: FloatArray) -> FloatArray:
+        bits, limit = self.config.dac_bits, self.config.input_range
+        if bits == 0:
+            return x
+        step = limit * 2.0 ** (1 - bits)
+        seen: FloatArray = np.clip(step * np.floor(x / step + 0.5), -limit, limit)
+        return seen
+
+    def _analog(self, noise: FloatArray, noise_out: FloatArray) -> Analog:
+        config, looped = self.config, self.config.convert_each_step
+        dac = 2.0 ** (1 - config.dac_bits) if looped and config.dac_bits else 0.0
+        adc = config.adc_range * 2.0 ** (1 - config.adc_bits) if looped and config.adc_bits else 0.0
+        return Analog(dac, adc, config.adc_range, noise, noise_out)
+
+    def _settle(
+        self,
+        clamped: Clamped,
+        beta: float,
+        relaxation: Relaxation,
+        start: FloatArray | None,
+        tally: IntArray,
+    ) -> Equilibrium:
+        samples, which = len(clamped.x), int(beta > 0.0 and len(self._phases) > 1)
+        phase = self._phases[which]
+        shape = (samples, self.network.units)
+        state = np.zeros(shape) if start is None else start.copy()
+        ended = Ended(state, np.zeros(samples, np.int64), np.zeros(samples))
+        goal = np.zeros((1, self.network.outputs)) if clamped.y is None else clamped.y
+        batch = Batch(clamped.drive[which], goal, beta)
+        kernels.relax_crossbar(
+            phase.wires, batch, self._analog(phase.noise, phase.noise_out), self._rng, ended,
+            start is None, relaxation.max_steps, relaxation.tolerance, self._work(np.float64),
+            tally,
+        )  # fmt: skip
+        if not self.config.convert_each_step:  # each unit is converted once, when it is read
+            for place, (first, last, _) in enumerate(layer_table(self.network)):
+                tally[place, CONVERSION] += samples * (last - first)
+        converged = ended.residual <= relaxation.tolerance
+        return Equilibrium(ended.state, ended.steps, ended.residual, converged, beta)
+
+    def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
+        phase, seen = self._phases[0], self.read(equilibrium.state)
+        work, errors = self._work(np.float64), np.zeros((len(seen), self.network.outputs))
+        analog = self._analog(phase.noise, phase.noise_out)
+        kernels.read_crossbar(phase.wires, targets, analog, self._rng, seen, errors, work, tally)
+        return errors
+
+    def _apply(self, update: FloatArray) -> None:
+        tally, owner = self._tally(), owners(self.network)
+        self._biases[~self._in_array] += update[~self._in_array]
+        np.add.at(tally[:, WEIGHT_WRITE], owner[~self._in_array], 1)
+        np.add.at(tally[:, TRACE_READ], owner, 1)
+        for array in self.arrays:
+            cells = array.pulse(update[self._in_array])
+            np.add.at(tally[:, WEIGHT_WRITE], owner[self._in_array], cells)
+        self._assemble()
+        self._count("update", tally)
+
+
+class _Phase:
+    """What the kernels need of one set of arrays."""
+
+    def __init__(self, held: Params, power: Params, scale: float) -> None:
+        self.feeds, self.wires = feeds(held, np.float64), wires(held, np.float64)
+        loud_in, loud = feeds(power, np.float64), wires(power, np.float64)
+        self.noise_in: FloatArray = scale * np.sqrt(loud_in.inputs.sum(0))
+        self.noise: FloatArray = scale * np.sqrt(loud.recurrent.sum(0))
+        self.noise_out: FloatArray = scale * np.sqrt(loud.weight.sum(0))
+
+
+def _in_array(network: Network) -> Any:
+    """Mark the parameters that are cells: all but the biases."""
+    marks = np.ones(network.size, bool)
+    for coupling in network.couplings:
+        if isinstance(coupling, Bias):
+            marks[network.blocks[coupling.name].span] = False
+    if "b_out" in network.blocks:
+        marks[network.blocks["b_out"].span] = False
+    return marks
+
+
+def _wire_segments(network: Network) -> FloatArray:
+    """Segments of wire between a cell and its driver plus its sense amplifier."""
+    segments = np.zeros(network.size)
+    for block in network.blocks.values():
+        if len(block.shape) == 2:
+            row, column = np.indices(block.shape)
+            segments[block.span] = (column + block.shape[0] - row).ravel()
+    return segments

@@ -1,0 +1,138 @@
+"""How the kernels are handed a network: tables, words of memory, and the kinds of counted events.
+
+Kernels are scalar code. Samples run one by one, as on a chip that holds one of them; nothing is
+allocated, sliced or summed as a whole, so that `hw_sim.audit` can run the same source in Python on
+memory that records every access. Each kernel tallies what it does in `tally (places, kinds)`; a
+place is a layer, or the read-out after the last of them.
+"""
+
+from typing import Any, NamedTuple
+
+KINDS = (
+    "mac",
+    "activation",
+    "state_read",
+    "state_write",
+    "weight_read",
+    "weight_write",
+    "trace_read",
+    "trace_write",
+    "cell_read",
+    "conversion",
+    "message",
+    "hop",
+    "off_chip",
+)
+(
+    MAC,
+    ACTIVATION,
+    STATE_READ,
+    STATE_WRITE,
+    WEIGHT_READ,
+    WEIGHT_WRITE,
+    TRACE_READ,
+    TRACE_WRITE,
+    CELL_READ,
+    CONVERSION,
+    MESSAGE,
+    HOP,
+    OFF_CHIP,
+) = range(13)
+
+# Columns of the tables.
+SOURCE, SOURCE_END, TARGET, TARGET_END, PLACE = range(5)  # messages
+START, END, CODE = range(3)  # layers
+TANH = 0
+SOFTMAX, SQUARED_ERROR = range(2)
+
+
+class Wires(NamedTuple):
+    """A network and its weights: `h = drive + s recurrent`, read out by `weight` and `bias`.
+
+    `messages` and `layers` are tables; the read-out sees units `first` to `last`.
+    """
+
+    messages: Any
+    layers: Any
+    recurrent: Any
+    kind: Any
+    first: Any
+    last: Any
+    weight: Any
+    bias: Any
+    fan_out: Any
+    """Messages and hops of one event of each unit and each output."""
+
+
+class Feeds(NamedTuple):
+    """The clamped couplings: `inputs (inputs, units)`, `bias (units,)` and where there is one."""
+
+    messages: Any
+    layers: Any
+    inputs: Any
+    bias: Any
+    biased: Any
+
+
+class Batch(NamedTuple):
+    """A batch held fixed: `drive (samples, units)`, `targets (samples, outputs)`, the nudge."""
+
+    drive: Any
+    targets: Any
+    beta: Any
+
+
+class Ended(NamedTuple):
+    """Where each sample ended: `state (samples, units)`, `steps`, `residual`."""
+
+    state: Any
+    steps: Any
+    residual: Any
+
+
+class Work(NamedTuple):
+    """The words of one sample: `total` and `image (units,)`, `logits` and `error (outputs,)`."""
+
+    total: Any
+    image: Any
+    logits: Any
+    error: Any
+
+
+class Words(NamedTuple):
+    """Formats of the digital substrate; tables of activations, and of exp(-h)."""
+
+    low: Any
+    high: Any
+    state_fraction: Any
+    weight_fraction: Any
+    gain_fraction: Any
+    table_shift: Any
+    activations: Any
+    odds: Any
+
+
+class Analog(NamedTuple):
+    """Converters and noise of the crossbar; a step of 0 means no converter in the loop.
+
+    `noise (units,)` and `noise_out (outputs,)` are deviations of the current of a column.
+    """
+
+    dac_step: Any
+    adc_step: Any
+    adc_limit: Any
+    noise: Any
+    noise_out: Any
+
+
+class Kept(NamedTuple):
+    """What event-driven units remember of a sample beside their state.
+
+    `sent` and `total (units,)`, `logits` and `sent_error (outputs,)`, `pull (size,)`.
+    """
+
+    sent: Any
+    total: Any
+    logits: Any
+    sent_error: Any
+    pull: Any

@@ -1,0 +1,157 @@
+"""Event driven (sigma-delta): a unit sends an event only when its state changed enough.
+
+    if |s_i - sent_i| > threshold:  total_j += (s_i - sent_i) W_ij for all j;  sent_i <- s_i
+
+Synapses of silent units do nothing. The read-out sends its error back in the same way. A chip keeps
+what was sent: a phase that starts where the last free one ended sends nothing to begin with.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.arrays import FloatArray, IntArray
+from engine.backend import Clamped, Equilibrium, Relaxation
+from engine.errors import EngineError, check_count
+from engine.network import Network
+from engine.params import Params
+from hw_sim import real_kernels as kernels
+from hw_sim.counts import BORDER, Footprint
+from hw_sim.layout import MESSAGE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE, Batch, Ended, Kept
+from hw_sim.substrate import Substrate
+from hw_sim.wiring import feeds, layer_table, owners, recurrent_messages, wires
+
+FROM_KEPT, FROM_STATE, FROM_DRIVE = range(3)
+
+
+@dataclass(frozen=True)
+class SpikingConfig:
+    """When a unit speaks, and how many share a core of a square mesh."""
+
+    threshold: float = 0.01
+    neurons_per_core: int = 32
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.threshold < 1.0:
+            raise EngineError(
+                f"the spiking substrate has threshold {self.threshold}, expected from 0 to below 1."
+            )
+        check_count("neurons_per_core", self.neurons_per_core)
+
+
+class SpikingBackend(Substrate):
+    """Run a network by events of the size of what changed."""
+
+    def __init__(
+        self, network: Network, params: Params, config: SpikingConfig | None = None
+    ) -> None:
+        self.config = config or SpikingConfig()
+        self._fan_out = fan_out(network, self.config.neurons_per_core)
+        self._free: tuple[FloatArray, Kept] | None = None
+        super().__init__(network, params)
+
+    @property
+    def params(self) -> Params:
+        """The weights."""
+        return self._params
+
+    @property
+    def footprint(self) -> Footprint:
+        """State, what was sent, drive, total, pull; the last two kept twice, to return to."""
+        neuron = ("state", "image", "sent", "drive", "total", "pull")
+        kept = ("free_sent", "free_total", "free_pull")
+        return Footprint((*neuron, *kept), ("weight", "gradient"))
+
+    def _load(self, params: Params) -> None:
+        self._params = params.astype(np.float64)
+        self._assemble()
+
+    def _assemble(self) -> None:
+        self._free = None
+        self._feeds = feeds(self._params, np.float64)
+        self._wires = wires(self._params, np.float64, self._fan_out)
+
+    def _drive(self, x: FloatArray) -> FloatArray:
+        drive, tally = np.zeros((len(x), self.network.units)), self._tally()
+        kernels.drive_events(x, self._feeds, drive, tally)
+        self._count("input", tally)
+        self.counts.add("input", BORDER, "off_chip", x.size)
+        return drive
+
+    def _settle(
+        self,
+        clamped: Clamped,
+        beta: float,
+        relaxation: Relaxation,
+        start: FloatArray | None,
+        tally: IntArray,
+    ) -> Equilibrium:
+        samples, fresh = len(clamped.x), FROM_DRIVE if start is None else FROM_STATE
+        state = np.zeros((samples, self.network.units)) if start is None else start.copy()
+        kept = self._new_kept(samples)
+        if start is not None and self._free is not None and start is self._free[0]:
+            fresh, kept = FROM_KEPT, Kept(*(words.copy() for words in self._free[1]))
+        ended = Ended(state, np.zeros(samples, np.int64), np.zeros(samples))
+        goal = np.zeros((1, self.network.outputs)) if clamped.y is None else clamped.y
+        kernels.relax_events(
+            self._wires, Batch(clamped.drive, goal, beta), self.config.threshold, kept, ended,
+            fresh, relaxation.max_steps, relaxation.tolerance, self._work(np.float64), tally,
+        )  # fmt: skip
+        if beta == 0.0:
+            self._free = (ended.state, kept)
+        converged = ended.residual <= relaxation.tolerance
+        return Equilibrium(ended.state, ended.steps, ended.residual, converged, beta)
+
+    def _new_kept(self, samples: int) -> Kept:
+        units, outputs = self.network.units, self.network.outputs
+        read = self.network.sizes[self.network.readout.layer]
+        return Kept(*(np.zeros((samples, n)) for n in (units, units, outputs, outputs, read)))
+
+    def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
+        work = self._work(np.float64)
+        errors = np.zeros((len(equilibrium.state), self.network.outputs))
+        kernels.read_events(self._wires, targets, equilibrium.state, errors, work, tally)
+        return errors
+
+    def _correlate(
+        self, x: FloatArray, state: FloatArray, total: Params, energy: float, tally: IntArray
+    ) -> None:
+        super()._correlate(x, state, total, energy, tally)
+        for place, (first, last, _) in enumerate(layer_table(self.network)):
+            tally[place, MESSAGE] += len(x) * (last - first)  # each unit tells its synapses once
+
+    def _apply(self, update: FloatArray) -> None:
+        self._params.theta += update
+        self._assemble()
+        tally = self._tally()
+        for kind in (TRACE_READ, WEIGHT_READ, WEIGHT_WRITE):
+            np.add.at(tally[:, kind], owners(self.network), 1)
+        self._count("update", tally)
+
+
+def fan_out(network: Network, per_core: int) -> IntArray:
+    """Messages and hops of one event, for each unit and each output, `(units + outputs, 2)`.
+
+    Units lie on the cores of a square mesh in their order, the outputs after them. An event is one
+    message to each core that holds a listener; a hop is one step of a mesh between cores.
+    """
+    total = network.units + network.outputs
+    core = np.arange(total) // per_core
+    side = int(np.ceil(np.sqrt(core[-1] + 1)))
+    listeners: list[set[int]] = [set() for _ in range(total)]
+    for first, last, target, target_end, _ in recurrent_messages(network):
+        for unit in range(first, last):
+            listeners[unit] |= set(core[target:target_end].tolist())
+    if "W_out" in network.blocks:
+        span = network.columns[network.readout.layer]
+        for unit in range(span.start, span.stop):
+            listeners[unit] |= set(core[network.units :].tolist())
+        for output in range(network.units, total):
+            listeners[output] = set(core[span].tolist())
+    found = np.zeros((total, 2), np.int64)
+    for unit, heard in enumerate(listeners):
+        row, column = divmod(int(core[unit]), side)
+        hops = sum(abs(c // side - row) + abs(c % side - column) for c in heard)
+        found[unit] = len(heard), hops
+    return found

@@ -1,0 +1,152 @@
+"""What all substrates share: a backend that counts what it does and declares its memory."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.arrays import FloatArray, IntArray
+from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.coupling import Bias, Dense, InputDrive, Lateral
+from engine.errors import EngineError
+from engine.network import Network
+from engine.params import Params
+from engine.readout import SoftmaxReadout
+from hw_sim import real_kernels
+from hw_sim.counts import BORDER, Footprint, OpCounts
+from hw_sim.layout import KINDS, Work
+from hw_sim.wiring import check_network, places
+
+
+def check_between(owner: str, name: str, value: float, low: float, high: float) -> None:
+    """Refuse a setting outside `low` to `high`, both included."""
+    if not low <= value <= high:
+        raise EngineError(f"{owner} has {name} {value}, expected from {low:g} to {high:g}.")
+
+
+def check_bits(owner: str, name: str, value: int, low: int, high: int) -> None:
+    """Refuse a width that is not a whole number of bits within the range."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise EngineError(f"{owner} has {name} {value!r}, expected {low} to {high} whole bits.")
+
+
+class Substrate(Backend):
+    """A simulated chip. `counts` grows with everything that it does.
+
+    Numbers cross the border in double precision. Steps are plain: one sample at a time applies
+    `T`, and stops when it has settled.
+    """
+
+    solvers: ClassVar[frozenset[str]] = frozenset({"fixed_point"})
+
+    def __init__(self, network: Network, params: Params) -> None:
+        check_network(network)
+        self.counts = OpCounts()
+        super().__init__(network, params)
+        self.counts = OpCounts()  # loading the first weights is no part of a run
+
+    @property
+    def dtype(self) -> npt.DTypeLike:
+        """Of the numbers that cross the border."""
+        return np.dtype(np.float64)
+
+    @property
+    @abstractmethod
+    def footprint(self) -> Footprint:
+        """The words of memory it holds for each neuron and each synapse."""
+
+    def read(self, state: FloatArray) -> FloatArray:
+        """Return a state as the read-out and the synapses see it."""
+        return state
+
+    def predict(self, equilibrium: Equilibrium) -> FloatArray:
+        """Read the outputs `(samples, outputs)` from a state."""
+        network = self.network
+        seen = network.of(network.readout.layer, self.read(equilibrium.state))
+        tally, targets = self._tally(), np.zeros((len(seen), network.outputs))
+        outputs: FloatArray = seen
+        if isinstance(network.readout, SoftmaxReadout):
+            outputs = self._errors(equilibrium, targets, tally)
+        self._count("readout", tally)
+        self.counts.add("readout", BORDER, "off_chip", outputs.size)
+        return outputs.copy()
+
+    def _relax(
+        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
+    ) -> Equilibrium:
+        if relaxation.damping != 1.0:
+            raise EngineError(f"{type(self).__name__} has no damping; it takes whole steps.")
+        tally = self._tally()
+        equilibrium = self._settle(clamped, beta, relaxation, start, tally)
+        self._count("free" if beta == 0.0 else "nudged", tally)
+        if beta != 0.0 and clamped.y is not None:
+            self.counts.add("nudged", BORDER, "off_chip", clamped.y.size)
+        return equilibrium
+
+    def _accumulate(
+        self,
+        clamped: Clamped,
+        equilibrium: Equilibrium,
+        gradient: FloatArray,
+        energy: float,
+        cost: float,
+    ) -> None:
+        total, tally = Params(self.network, gradient), self._tally()
+        if energy != 0.0:
+            self._correlate(clamped.x, self.read(equilibrium.state), total, energy, tally)
+        if cost != 0.0 and isinstance(self.network.readout, SoftmaxReadout):
+            error = self._errors(equilibrium, clamped.y, tally)
+            seen = self.network.of(self.network.readout.layer, self.read(equilibrium.state))
+            row = tally[-1]
+            real_kernels.correlate(total["W_out"], np.ascontiguousarray(seen), error, cost, row)
+            real_kernels.correlate_bias(total["b_out"], error, cost, row)
+        self._count("learn", tally)
+
+    def _correlate(
+        self, x: FloatArray, state: FloatArray, total: Params, energy: float, tally: IntArray
+    ) -> None:
+        """Add `energy dE/dw` of every coupling: each synapse sees its two ends."""
+        network, names = self.network, places(self.network)
+        seen = self._seen_input(x)
+        for coupling in network.couplings:
+            row = tally[names.index(coupling.layers[-1])]
+            ends = [np.ascontiguousarray(network.of(name, state)) for name in coupling.layers]
+            block = total[coupling.name]
+            if isinstance(coupling, Bias):
+                real_kernels.correlate_bias(block, ends[0], -energy, row)
+            elif isinstance(coupling, InputDrive):
+                real_kernels.correlate(block, seen, ends[0], -energy, row)
+            elif isinstance(coupling, Lateral):
+                real_kernels.correlate(block, ends[0], ends[0], -energy / 2, row)
+            elif isinstance(coupling, Dense):
+                real_kernels.correlate(block, ends[0], ends[1], -energy, row)
+
+    def _seen_input(self, x: FloatArray) -> FloatArray:
+        """Return the inputs as the substrate holds them."""
+        return x
+
+    def _tally(self) -> IntArray:
+        return np.zeros((len(places(self.network)), len(KINDS)), np.int64)
+
+    def _count(self, phase: str, tally: IntArray) -> None:
+        self.counts.add_tally(phase, self.network, tally)
+
+    def _work(self, dtype: npt.DTypeLike) -> Work:
+        units, outputs = self.network.units, self.network.outputs
+        return Work(*(np.zeros(size, dtype) for size in (units, units, outputs, outputs)))
+
+    @abstractmethod
+    def _settle(
+        self,
+        clamped: Clamped,
+        beta: float,
+        relaxation: Relaxation,
+        start: FloatArray | None,
+        tally: IntArray,
+    ) -> Equilibrium:
+        """Relax every sample and tally it."""
+
+    @abstractmethod
+    def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
+        """Return `softmax - targets` at a state that is read, `(samples, outputs)`."""

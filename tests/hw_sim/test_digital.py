@@ -1,0 +1,159 @@
+"""The digital substrate: integers of a stated width, and a fixed point within its bound."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import dynamics
+from engine.arrays import FloatArray
+from engine.backend import Relaxation
+from engine.errors import EngineError
+from engine.network import looped_mlp
+from engine.params import Params, initial_params
+from engine.spectral import recurrent_norm
+from hw_sim.digital import RANDOM_BITS, DigitalBackend, DigitalConfig
+from tests.strategies import Case, cases, random_params
+
+
+def _ideal(params: Params, x: FloatArray, y: FloatArray | None = None, beta: float = 0.0):  # type: ignore[no-untyped-def]
+    """The equilibrium of the formulas, by plain iteration."""
+    drive = dynamics.clamped_drive(params.network, params, x)
+    state = dynamics.activate(params.network, drive)
+    for _ in range(2000):
+        state = dynamics.step(params.network, params, x, y, state, beta, drive)
+    return state
+
+
+@given(cases(high=0.8), st.integers(4, 10))
+def test_the_end_lies_within_the_quantisation_bound(case: Case, bits: int) -> None:
+    """A fixed point or a cycle: every state on it is near the ideal one for the same words."""
+    config = DigitalConfig(14, bits, 48, None, bits + 3, weight_range=8.0, input_range=8.0)
+    backend = DigitalBackend(case.network, case.params, config)
+    held, x = backend.params, backend._seen_input(case.x)
+    bound = np.sqrt(case.network.units) * config.map_error / (1.0 - recurrent_norm(held))
+    ideal = _ideal(held, x)
+    clamped = backend.clamp(case.x)
+    start = 400  # the initial distance has died out, whatever the rate
+    for more in range(3):
+        found = backend.relax(clamped, relaxation=Relaxation(start + more, 0.0))
+        distance = np.linalg.norm(found.state - ideal, axis=1)
+        assert (distance <= bound + 2 * 0.8**start).all()
+    assert backend.saturations.accumulator == 0
+
+
+def test_the_distance_shrinks_with_every_added_bit() -> None:
+    rng, distances = np.random.default_rng(0), []
+    network = looped_mlp(6, 12, 3)
+    params, x = random_params(network, rng, 0.7), rng.standard_normal((40, 6))
+    for bits in range(4, 12):
+        config = DigitalConfig(16, bits, 48, None, bits + 3)
+        backend = DigitalBackend(network, params, config)
+        ideal = _ideal(backend.params, backend._seen_input(x))
+        found = backend.relax(backend.clamp(x), relaxation=Relaxation(60, 0.0))
+        distances.append(np.abs(found.state - ideal).mean())
+    ratios = np.array(distances[1:]) / distances[:-1]
+    assert (ratios < 0.75).all()
+    assert 0.4 < np.exp(np.log(ratios).mean()) < 0.6  # half for each bit
+
+
+def test_bits_are_reproducible_and_the_seed_only_rounds() -> None:
+    network = looped_mlp(4, 6, 3)
+    params = initial_params(network, np.random.default_rng(0))
+    update = np.full(network.size, 0.3e-3)
+    words = []
+    for seed in (1, 1, 2):
+        backend = DigitalBackend(network, params, DigitalConfig(seed=seed))
+        for _ in range(20):
+            backend.apply(update)
+        words.append(backend.words.copy())
+        assert np.array_equal(*(backend.params["W_rec"], backend.params["W_rec"].T))
+    np.testing.assert_array_equal(words[0], words[1])
+    assert (words[0] != words[2]).any()
+    assert np.abs(words[0] - words[2]).max() <= 20
+
+
+def test_stochastic_rounding_is_right_in_the_mean() -> None:
+    network = looped_mlp(4, 20, 3)
+    backend = DigitalBackend(network, Params(network, np.zeros(network.size)))
+    word = 2.0**-backend.config.weight_fraction
+    for _ in range(400):
+        backend.apply(np.full(network.size, 0.11 * word))
+    moved = backend.params.theta / word
+    assert abs(moved.mean() - 44.0) < 5 * np.sqrt(400 * 0.11 * 0.89 / network.size * 2)
+    assert moved.std() > 1.0
+
+
+def test_one_neuron_by_hand() -> None:
+    """The integers that a hardware description of the same neuron has to produce."""
+    network = looped_mlp(1, 1, 2)
+    config = DigitalConfig(8, 8, 20, None, 8, weight_range=2.0, table_range=4.0)
+    params = Params(network, np.zeros(network.size))
+    params["W_in"][...], params["b"][...], params["W_rec"][...] = 0.5, 0.25, -0.5
+    backend = DigitalBackend(network, params, config)
+    assert backend.words[:3].tolist() == [32, 16, -32]  # in 1/64
+    clamped = backend.clamp([[0.75]])
+    assert clamped.drive.tolist() == [[(16 << 7) + 96 * 32]]  # in 1/8192
+    # The table is addressed in 1/32: round(5120 / 256) = 20, tanh(20/32) = 0.5546 = 71/128.
+    first = backend.relax(clamped, relaxation=Relaxation(1, 1.0))
+    assert first.state.tolist() == [[71 / 128]]
+    # Next: 5120 - 32 * 71 = 2848, round(2848 / 256) = 11, tanh(11/32) = 0.3308 = 42/128.
+    second = backend.relax(clamped, relaxation=Relaxation(1, 0.0))
+    assert second.state.tolist() == [[42 / 128]]
+    update = Params(network, np.zeros(network.size))
+    update["b"][...] = 3 / 64
+    backend.apply(update.theta)
+    assert backend.words[:3].tolist() == [32, 19, -32]
+    assert RANDOM_BITS == 16
+
+
+def test_saturation_is_counted() -> None:
+    network = looped_mlp(3, 4, 2)
+    params = initial_params(network, np.random.default_rng(0))
+    backend = DigitalBackend(network, params, DigitalConfig(accumulator_bits=14))
+    backend.clamp(np.full((1, 3), 100.0))
+    assert backend.saturations.input == 3
+    backend.relax(backend.clamp(np.full((1, 3), 3.9)))
+    assert backend.saturations.accumulator > 0
+    backend.apply(np.full(network.size, 50.0))
+    assert backend.saturations.weight == network.size
+    assert backend.params.theta.max() < backend.config.weight_range
+    params.theta[0] = 7.0
+    backend.load(params)
+    assert backend.saturations.load == 1
+
+
+def test_a_narrow_read_out_is_what_synapses_see() -> None:
+    network = looped_mlp(3, 4, 2)
+    params = initial_params(network, np.random.default_rng(0))
+    backend = DigitalBackend(network, params, DigitalConfig(readout_bits=4))
+    clamped = backend.clamp(np.ones((2, 3)), np.eye(2))
+    settled = backend.relax(clamped)
+    gradient = Params(network, np.zeros(network.size))
+    backend.accumulate(clamped, settled, gradient.theta, energy=-1.0)
+    seen = backend.read(settled.state)
+    assert (seen * 8 == np.round(seen * 8)).all()
+    np.testing.assert_allclose(gradient["b"], seen.sum(0))
+    assert (seen != settled.state).any()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"weight_bits": 0}, "weight_bits 0, expected 2 to 24 whole bits"),
+        ({"state_bits": 2.5}, "state_bits 2.5, expected 2 to 24"),
+        ({"state_bits": 8, "readout_bits": 9}, "readout_bits 9, expected 2 to 8"),
+        ({"weight_range": 3.0}, "weight_range 3.0, expected a power of two"),
+        ({"seed": 0}, "seed 0, expected 1 to"),
+    ],
+)
+def test_bad_settings_get_one_sentence(setting: dict[str, float], message: str) -> None:
+    with pytest.raises(EngineError, match=message):
+        DigitalConfig(**setting)  # type: ignore[arg-type]
+
+
+def test_a_nudge_below_its_word_is_refused() -> None:
+    network = looped_mlp(3, 4, 2)
+    backend = DigitalBackend(network, initial_params(network, np.random.default_rng(0)))
+    with pytest.raises(EngineError, match="below the finest nudge"):
+        backend.relax(backend.clamp(np.ones((1, 3)), [[0.0, 1.0]]), 1e-5)

@@ -1,0 +1,87 @@
+"""The event-driven substrate: within its threshold of the dense equilibrium, and quiet there."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.backend import Relaxation
+from engine.errors import EngineError
+from engine.network import layered, looped_mlp
+from engine.params import initial_params
+from engine.readout import SoftmaxReadout
+from hw_sim.spiking import SpikingBackend, SpikingConfig, fan_out
+from tests.strategies import Case, cases
+
+TIGHT = Relaxation(3000, 1e-12)
+
+
+def _bound(case: Case, threshold: float, beta: float) -> float:
+    """`sqrt(n) rate threshold / (1 - rate)`, and what the error of the outputs adds."""
+    curvature = case.network.readout.curvature(case.params)
+    rate = case.norm + abs(beta) * curvature
+    extra = 0.0
+    if beta != 0.0 and isinstance(case.network.readout, SoftmaxReadout):
+        extra = abs(beta) * np.sqrt(curvature * case.network.outputs)
+    return float((np.sqrt(case.network.units) * rate + extra) * threshold / (1.0 - rate))
+
+
+@given(cases(), st.sampled_from([0.0, 1e-4, 1e-2, 0.1]), st.booleans())
+def test_the_end_lies_within_the_threshold_bound(
+    case: Case, threshold: float, nudged: bool
+) -> None:
+    beta = 0.1 / max(1.0, case.network.readout.curvature(case.params)) if nudged else 0.0
+    ideal = case.backend.relax(case.clamped, beta, TIGHT)
+    backend = SpikingBackend(case.network, case.params, SpikingConfig(threshold))
+    found = backend.relax(backend.clamp(case.x, case.y), beta, Relaxation(3000, 1e-10))
+    distance = np.linalg.norm(found.state - ideal.state, axis=1)
+    assert (distance <= _bound(case, threshold, beta) + 1e-8).all()
+    assert found.converged.all()
+
+
+def test_a_larger_threshold_is_further_off_and_quieter() -> None:
+    network = looped_mlp(5, 20, 3)
+    params = initial_params(network, np.random.default_rng(0), np.float64)
+    x = np.random.default_rng(1).standard_normal((30, 5))
+    ideal, messages, distances = None, [], []
+    for threshold in (0.0, 0.003, 0.03, 0.3):
+        backend = SpikingBackend(network, params, SpikingConfig(threshold, 8))
+        found = backend.relax(backend.clamp(x), relaxation=Relaxation(100, 1e-9)).state
+        ideal = found if ideal is None else ideal
+        distances.append(np.abs(found - ideal).mean())
+        messages.append(backend.counts.total("message", "free"))
+    assert distances == sorted(distances)
+    assert distances[3] > 10 * distances[1] > 0
+    assert messages == sorted(messages, reverse=True)
+    assert messages[3] < messages[0] / 4
+
+
+def test_a_phase_that_goes_on_sends_nothing_again() -> None:
+    network = looped_mlp(4, 8, 3)
+    params = initial_params(network, np.random.default_rng(0), np.float64)
+    backend = SpikingBackend(network, params, SpikingConfig(1e-6))
+    clamped = backend.clamp(np.ones((2, 4)), np.eye(3)[:2])
+    free = backend.relax(clamped, relaxation=Relaxation(200, 1e-9))
+
+    def messages(start: np.ndarray) -> int:
+        before = backend.counts.total("message", "nudged")
+        backend.relax(clamped, 0.1, Relaxation(1, 0.0), start)
+        return backend.counts.total("message", "nudged") - before
+
+    assert messages(free.state) < messages(free.state.copy())
+
+
+def test_messages_and_hops_follow_the_placement() -> None:
+    """Two layers of four on cores of four, and the outputs: a mesh of two by two."""
+    network = layered((2, 4, 4, 4))
+    table = fan_out(network, 4)
+    assert table[0].tolist() == [1, 1]  # to the second layer, one step away
+    assert table[4].tolist() == [2, 1 + 2]  # back, and over to the outputs
+    assert table[8].tolist() == [1, 2]
+    assert fan_out(network, 100)[:, 1].sum() == 0
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.0, float("nan")])
+def test_a_bad_threshold_gets_one_sentence(threshold: float) -> None:
+    with pytest.raises(EngineError, match="spiking substrate has threshold"):
+        SpikingConfig(threshold)
