@@ -14,20 +14,22 @@ from engine.params import Params, initial_params
 from hw_sim.crossbar import CrossbarBackend
 from hw_sim.devices import CellArray, CrossbarConfig
 
+# A beta that is large for a trained read-out is measured here like everything else.
+pytestmark = pytest.mark.filterwarnings("ignore::engine.errors.NudgeWarning")
+
 IDEAL = CrossbarConfig(on_off_ratio=np.inf)
 NETWORK = looped_mlp(6, 10, 3)
 TRAINING = Training(
-    epochs=6, batch_size=16, beta=0.25, optimizer=SGD(0.3), cap=None, schedule="constant",
+    epochs=8, batch_size=16, beta=0.1, optimizer=SGD(0.3, 0.8), cap=None, schedule="constant",
     free=Relaxation(12, 1e-4), nudged=Relaxation(8, 1e-4),
 )  # fmt: skip
 
 
 def _data() -> tuple[np.ndarray, np.ndarray]:
-    """Three rings around different centres: a read-out of the input alone does not separate."""
+    """Three classes by the largest of three directions."""
     rng = np.random.default_rng(5)
     x = rng.standard_normal((240, 6))
-    y = np.digitize(np.tanh(2 * x[:, 0]) * np.tanh(2 * x[:, 1]) + 0.3 * x[:, 2], [-0.25, 0.25])
-    return x, y
+    return x, (x @ rng.standard_normal((6, 3))).argmax(1)
 
 
 @cache
@@ -45,8 +47,9 @@ def _cost(config: CrossbarConfig | None) -> float:
 
 
 def test_at_zero_a_training_is_that_of_the_ideal_engine() -> None:
-    assert _cost(IDEAL) == pytest.approx(_cost(None), abs=1e-6)
-    assert _cost(IDEAL) < 0.8 * np.log(3)  # it has learned something that can be lost
+    unbounded = replace(IDEAL, weight_range=64.0)
+    assert _cost(unbounded) == pytest.approx(_cost(None), abs=1e-6)
+    assert _cost(IDEAL) < 0.5 * np.log(3)  # it has learned something that can be lost
 
 
 WORSE = {
@@ -65,13 +68,17 @@ WORSE = {
     "adc_range": 0.05,
 }
 
+PRECONDITIONS = {
+    "adc_range": {"adc_bits": 12},  # without a converter nothing clips
+    # A pair forgives pulses of unequal strength until its cells reach the end of their range.
+    "asymmetry": {"weight_range": 1.0},
+}
+
 
 @pytest.mark.parametrize("knob", WORSE)
 def test_every_knob_that_is_turned_up_degrades_learning(knob: str) -> None:
-    config = replace(IDEAL, **{knob: WORSE[knob]})
-    if knob == "adc_range":
-        config = replace(config, adc_bits=12)  # without a converter nothing clips
-    assert _cost(config) > _cost(IDEAL) + 0.03
+    ideal = replace(IDEAL, **PRECONDITIONS.get(knob, {}))
+    assert _cost(replace(ideal, **{knob: WORSE[knob]})) > _cost(ideal) + 0.03
 
 
 def test_programming_noise_spoils_what_is_loaded() -> None:
