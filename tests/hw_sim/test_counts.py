@@ -1,0 +1,230 @@
+"""Counts come from the run: they equal the closed formula and an instrumented scalar reference."""
+
+from collections import Counter
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from adapters.torch_autograd import bptt_gradient
+from engine import SGD, NumbaBackend, Relaxation, Training, centered, estimate, fit
+from engine.backend import Backend
+from engine.coupling import Bias
+from engine.network import Network, layered, looped_mlp
+from engine.params import initial_params
+from engine.run import Run
+from engine.train import train_step
+from golden import scalar
+from golden.reference import ReferenceBackend
+from hw_sim.backprop import Rival, feedforward
+from hw_sim.counts import OpCounts, dense_counts, optimizer_counts
+from hw_sim.crossbar import CrossbarBackend
+from hw_sim.digital import DigitalBackend, DigitalConfig
+from hw_sim.spiking import SpikingBackend, SpikingConfig
+from hw_sim.substrate import Substrate
+
+NETWORKS = {
+    "looped": looped_mlp(3, 4, 2),
+    "layered": layered((3, 4, 3, 2)),
+    "squared": layered((3, 4, 2), "hard_sigmoid", "squared_error"),
+}
+SAMPLES = 5
+FINE = DigitalConfig(20, 20, 60, None, 20)
+"""So fine that no state stops moving within a few steps."""
+
+
+def _batch(network: Network) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    return rng.standard_normal((SAMPLES, network.inputs)), np.eye(network.outputs)[
+        np.arange(SAMPLES) % network.outputs
+    ]
+
+
+def _one_estimate(backend: Backend, relaxation: Relaxation) -> list[int]:
+    """Estimate one gradient; return the evaluations of the free and of the nudged phases."""
+    evaluations = [0, 0]
+    relax = backend.relax
+
+    def watched(clamped, beta=0.0, relaxation=None, start=None):  # type: ignore[no-untyped-def]
+        found = relax(clamped, beta, relaxation, start)
+        evaluations[beta != 0.0] += int(found.steps.sum())
+        return found
+
+    backend.relax = watched  # type: ignore[method-assign]
+    clamped = backend.clamp(*_batch(backend.network))
+    gradient = np.zeros(backend.network.size)
+    estimate(backend, clamped, centered(0.25), gradient, relaxation, relaxation)
+    return evaluations
+
+
+def _products(counts: OpCounts) -> dict[tuple[str, str, str], int]:
+    return {key: n for key, n in counts if key[2] in ("mac", "activation")}
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize("relaxation", [Relaxation(7, 0.0), Relaxation(50, 0.01)])
+def test_digital_counts_equal_the_closed_formula(network: Network, relaxation: Relaxation) -> None:
+    backend = DigitalBackend(network, initial_params(network, np.random.default_rng(1)))
+    free, nudged = _one_estimate(backend, relaxation)
+    expected = dense_counts(network, SAMPLES, free, nudged, phases=2)
+    assert _products(backend.counts) == _products(expected)
+
+
+class _Traced(float):
+    """A number that counts the products it takes part in."""
+
+    products: ClassVar[Counter[str]] = Counter()
+    phase = ""
+
+    def __mul__(self, other: float) -> float:
+        _Traced.products[_Traced.phase] += 1
+        return float(self) * float(other)
+
+    __rmul__ = __mul__
+
+
+def _traced(value):  # type: ignore[no-untyped-def]
+    return [_traced(v) for v in value] if isinstance(value, list) else _Traced(value)
+
+
+class _Instrumented(ReferenceBackend):
+    """The scalar reference, with weights that count their products and a counted activation."""
+
+    def _weights(self):  # type: ignore[no-untyped-def]
+        return {name: _traced(block.tolist()) for name, block in self._params.items()}
+
+    def _drive(self, x):  # type: ignore[no-untyped-def]
+        _Traced.phase = "input"
+        return super()._drive(x)
+
+    def _relax(self, clamped, beta, relaxation, start):  # type: ignore[no-untyped-def]
+        _Traced.phase = "free" if beta == 0.0 else "nudged"
+        return super()._relax(clamped, beta, relaxation, start)
+
+    def _activate(self, drive):  # type: ignore[no-untyped-def]
+        _Traced.products[f"{_Traced.phase} activations"] += sum(map(len, drive.values()))
+        return super()._activate(drive)
+
+    def _correlate(self, coupling, x, ends):  # type: ignore[no-untyped-def]
+        part = scalar.correlate(coupling, _traced(x), [_traced(end) for end in ends])
+        return [float(value) for value in part]
+
+    def _accumulate(self, clamped, equilibrium, gradient, energy, cost):  # type: ignore[no-untyped-def]
+        # The reference computes both parts whatever their coefficients: count the wanted one.
+        _Traced.phase = "learn couplings" if energy else "learn read-out"
+        super()._accumulate(clamped, equilibrium, gradient, energy, cost)
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_digital_counts_equal_an_instrumented_reference(network: Network) -> None:
+    params = initial_params(network, np.random.default_rng(1), np.float64)
+    digital, reference = DigitalBackend(network, params, FINE), _Instrumented(network, params)
+    _Traced.products.clear()
+    counted, judged = (_one_estimate(b, Relaxation(3, 0.0)) for b in (digital, reference))
+    assert counted == judged == [3 * SAMPLES, 6 * SAMPLES]
+    found, products = digital.counts, _Traced.products
+    for phase in ("input", "free"):
+        assert found.total("mac", phase) == products[phase]
+    assert found.total("activation", "free") == products["free activations"]
+    softmax = "W_out" in network.blocks
+    # One more product of the reference is the nudge times beta; of a squared error it is the only.
+    read = network.sizes[network.readout.layer]
+    recurrent = sum(
+        2 * network.blocks[c.name].size if len(c.layers) == 2 else network.blocks[c.name].size
+        for c in network.recurrent
+    )
+    per_nudge = recurrent + (2 * read * network.outputs if softmax else 0)
+    assert products["nudged"] == counted[1] * per_nudge
+    assert found.total("mac", "nudged") == counted[1] * (per_nudge + (0 if softmax else read))
+    synapses = sum(
+        network.blocks[c.name].size for c in network.couplings if not isinstance(c, Bias)
+    )
+    assert found.total("mac", "learn") == SAMPLES * (
+        2 * synapses + (2 * read * network.outputs if softmax else 0)
+    )
+
+
+def test_learning_products_of_the_reference_are_those_counted() -> None:
+    network = NETWORKS["looped"]
+    params = initial_params(network, np.random.default_rng(1), np.float64)
+    found = {}
+    for make in (DigitalBackend, _Instrumented):
+        backend = make(network, params)
+        clamped = backend.clamp(*_batch(network))
+        settled = backend.relax(clamped)
+        _Traced.products.clear()
+        before = backend.counts.copy() if isinstance(backend, Substrate) else None
+        backend.accumulate(clamped, settled, np.zeros(network.size), energy=1.0)
+        if before is not None:
+            found["digital"] = (backend.counts - before).total("mac", "learn")
+        else:
+            # `s_i * s_j / 2` of two counted numbers is one product; the read-out is computed too.
+            readout = SAMPLES * 4 * 2
+            found["reference"] = _Traced.products["learn couplings"] - readout
+    assert found["digital"] == found["reference"]
+
+
+@pytest.mark.parametrize("make", [DigitalBackend, CrossbarBackend, SpikingBackend])
+def test_counts_of_a_training_are_the_sum_of_its_steps(make: type[Substrate]) -> None:
+    network = NETWORKS["looped"]
+    x, y = _batch(network)
+    training = Training(epochs=1, batch_size=SAMPLES, beta=0.25, optimizer=SGD(0.1), cap=None)
+    backend = make(network, initial_params(network, np.random.default_rng(1)))
+    run = Run.start(network, 1, np.float64, 0)
+    parts = []
+    for _ in range(3):
+        before = backend.counts.copy()
+        train_step(backend, x, y, training, run, 3)
+        parts.append(backend.counts - before)
+    whole = parts[0] + parts[1] + parts[2]
+    assert dict(whole) == dict(backend.counts)
+    assert OpCounts.from_rows(whole.rows()) == whole  # type: ignore[arg-type]
+    assert whole.total("weight_write") > 0
+
+
+def test_silent_synapses_do_nothing() -> None:
+    network = looped_mlp(3, 12, 2)
+    macs = []
+    for threshold in (0.0, 0.01, 0.1):
+        backend = SpikingBackend(
+            network, initial_params(network, np.random.default_rng(1)), SpikingConfig(threshold)
+        )
+        backend.relax(backend.clamp(_batch(network)[0]), relaxation=Relaxation(20, 0.0))
+        macs.append(backend.counts.total("mac", "free"))
+    dense = SAMPLES * 20 * (12 * 12 + 12 * 2)
+    assert macs[2] < macs[1] < macs[0] <= dense
+
+
+def test_bptt_has_the_gradient_of_autograd_and_counts_its_products() -> None:
+    network = looped_mlp(3, 4, 2)
+    params = initial_params(network, np.random.default_rng(1), np.float64)
+    x, y = _batch(network)
+    for steps in (0, 1, 6):
+        rival, gradient = Rival(steps), np.zeros(network.size)
+        rival.gradient(params, x, y, gradient)
+        np.testing.assert_allclose(
+            gradient, bptt_gradient(network, params, x, y, steps), atol=1e-12
+        )
+        forward = 3 * 4 + steps * 16 + 4 * 2
+        backward = 4 * 2 + steps * 16 + (steps + 1) * 2 * 4
+        learn = 3 * 4 + steps * 16 + 4 * 2
+        assert rival.counts.total("mac") == SAMPLES * (forward + backward + learn)
+
+
+def test_plain_backprop_is_the_network_without_recurrence() -> None:
+    network = feedforward(3, 4, 2)
+    backend = NumbaBackend(network, initial_params(network, np.random.default_rng(1)))
+    x, y = _batch(network)
+    rival, cost = Rival(0), []
+    training = Training(epochs=15, batch_size=SAMPLES, optimizer=SGD(0.5), cap=None)
+    fit(backend, x, y, training, step=rival, on_epoch=lambda epoch: cost.append(epoch.cost))
+    assert cost[-1] < 0.7 * cost[0]
+    assert rival.counts.total("weight_write") == 15 * network.size
+    assert Rival(9).words(network) - Rival(0).words(network) == 9 * 4
+
+
+def test_optimizers_count_their_own_words() -> None:
+    network = NETWORKS["looped"]
+    sgd = optimizer_counts(network, SGD(0.1), 7)
+    assert sgd.total("trace_write") == 7 * network.size
+    assert sgd.total("mac") == 3 * 7 * network.size
