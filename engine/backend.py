@@ -68,6 +68,13 @@ class Clamped:
     """dPhi/ds of the clamped couplings, in the array type of the backend."""
     version: int
     """Count of the parameter changes the backend had seen when it was made."""
+    weights: FloatArray | None = None
+    """What the gradient and the cost of every sample count, `(samples,)`; all alike if absent."""
+
+    def rows(self, chosen: BoolArray) -> "Clamped":
+        """Return some of the samples without weights or drive: enough to accumulate them."""
+        y = None if self.y is None else self.y[chosen]
+        return Clamped(self.x[chosen], y, None, self.version)
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,13 @@ class Equilibrium:
     def against(self, other: "Equilibrium") -> "Equilibrium":
         """Return the same, to be accumulated minus `other`."""
         return replace(self, opposite=other.state)
+
+    def rows(self, chosen: BoolArray) -> "Equilibrium":
+        """Return some of the samples."""
+        parts = (self.state, self.steps, self.residual, self.converged)
+        state, steps, residual, converged = (part[chosen] for part in parts)
+        opposite = None if self.opposite is None else self.opposite[chosen]
+        return Equilibrium(state, steps, residual, converged, self.beta, opposite)
 
     def summary(self) -> str:
         """Say in one line how the batch settled."""
@@ -132,10 +146,16 @@ class Backend(ABC):
         self._load(params)
         self.version += 1
 
-    def clamp(self, x: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Clamped:
+    def clamp(
+        self,
+        x: npt.ArrayLike,
+        y: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
+    ) -> Clamped:
         """Hold a batch `x (samples, inputs)` and its targets `y (samples, outputs)`.
 
-        The drive of the input is computed here, once for all phases of the batch.
+        The drive of the input is computed here, once for all phases of the batch. With `weights
+        (samples,)` a sample counts in a gradient as often as its weight says.
         """
         inputs = checked_matrix("x", x, self.network.inputs, self.dtype)
         if len(inputs) == 0:
@@ -147,7 +167,8 @@ class Backend(ABC):
             if len(targets) != len(inputs):
                 raise EngineError(f"y has {len(targets)} samples, x has {len(inputs)}.")
             self.network.readout.check(targets)
-        return Clamped(inputs, targets, self._drive(inputs), self.version)
+        checked = None if weights is None else self._checked_weights(weights, len(inputs))
+        return Clamped(inputs, targets, self._drive(inputs), self.version, checked)
 
     def relax(
         self,
@@ -196,18 +217,19 @@ class Backend(ABC):
         """Add `energy dE/dtheta + cost dC/dtheta`, summed over samples, to `gradient` in place.
 
         For an equilibrium with an opposite the first is `energy (dE/dtheta - dE/dtheta(opposite))`.
+        A sample of weight `w` is added `w` times.
         """
         self._check_fresh(clamped)
         self._check_size("gradient", gradient)
         if cost != 0.0 and clamped.y is None:
             raise EngineError("the gradient of the cost needs targets y, but none were clamped.")
-        if equilibrium.opposite is None or self.joins_phases:
-            self._accumulate(clamped, equilibrium, gradient, energy, cost)
+        if clamped.weights is None:
+            self._accumulate_phases(clamped, equilibrium, gradient, energy, cost)
             return
-        alone = replace(equilibrium, opposite=None)
-        other = replace(alone, state=equilibrium.opposite)
-        self._accumulate(clamped, alone, gradient, energy, cost)
-        self._accumulate(clamped, other, gradient, -energy, 0.0)
+        for weight in np.unique(clamped.weights[clamped.weights > 0.0]):
+            alike = clamped.weights == weight
+            part, phase = clamped.rows(alike), equilibrium.rows(alike)
+            self._accumulate_phases(part, phase, gradient, energy * weight, cost * weight)
 
     def apply(self, update: FloatArray) -> None:
         """Add `update (network.size,)` to the parameters, as the substrate can."""
@@ -225,11 +247,39 @@ class Backend(ABC):
         )
         return outputs
 
+    def _accumulate_phases(
+        self,
+        clamped: Clamped,
+        equilibrium: Equilibrium,
+        gradient: FloatArray,
+        energy: float,
+        cost: float,
+    ) -> None:
+        """Accumulate a phase, and take its opposite away if it has one."""
+        if equilibrium.opposite is None or self.joins_phases:
+            self._accumulate(clamped, equilibrium, gradient, energy, cost)
+            return
+        alone = replace(equilibrium, opposite=None)
+        other = replace(alone, state=equilibrium.opposite)
+        self._accumulate(clamped, alone, gradient, energy, cost)
+        self._accumulate(clamped, other, gradient, -energy, 0.0)
+
     def _check_size(self, name: str, vector: FloatArray) -> None:
         if vector.shape != (self.network.size,):
             raise EngineError(
                 f"{name} has shape {vector.shape}, the network needs ({self.network.size},)."
             )
+
+    def _checked_weights(self, weights: npt.ArrayLike, samples: int) -> FloatArray:
+        column = checked_matrix("weights", np.reshape(weights, (-1, 1)), 1, self.dtype)[:, 0]
+        if len(column) != samples:
+            raise EngineError(f"weights has {len(column)} samples, x has {samples}.")
+        if not (column.min() >= 0.0 and column.max() > 0.0):
+            raise EngineError(
+                f"weights go from {column.min()} to {column.max()}, expected none below zero and "
+                "some above."
+            )
+        return column
 
     def _check_fresh(self, clamped: Clamped) -> None:
         if clamped.version != self.version:

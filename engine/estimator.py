@@ -103,7 +103,7 @@ def estimate(
     nudged: Relaxation | None = None,
     start: FloatArray | None = None,
 ) -> Report:
-    """Write the estimated gradient of the mean cost into `gradient`.
+    """Write the estimated gradient of the mean cost, weighted if it is, into `gradient`.
 
     The free phase begins at `start (samples, units)`, or at `sigma(input drive)`.
     The read-out learns at the free equilibrium, where its gradient needs no estimate. Every nudged
@@ -118,7 +118,7 @@ def estimate(
     betas = [beta for beta, _ in estimator]
     if 0.0 in betas:  # the free state is a phase like the others: its error counts as much
         free = free.nudged(min(abs(beta) for beta in betas if beta != 0.0), rounding)
-    share = 1.0 / len(clamped.x)
+    share = 1.0 / (len(clamped.x) if clamped.weights is None else float(clamped.weights.sum()))
     settled = backend.relax(clamped, relaxation=free, start=start)
     gradient[:] = 0.0
     backend.accumulate(clamped, settled, gradient, cost=share)
@@ -137,7 +137,8 @@ def estimate(
         if minus is not None:
             phase = phase.against(settle(minus))
         backend.accumulate(clamped, phase, gradient, energy=coefficient * share)
-    cost = dynamics.cost(backend.network, backend.params, settled.state, clamped.y).mean()
+    costs = dynamics.cost(backend.network, backend.params, settled.state, clamped.y)
+    cost = np.average(costs, weights=clamped.weights)
     return Report(
         float(cost), float(settled.steps.mean()), float(np.mean(steps)), float(np.mean(unsettled))
     )

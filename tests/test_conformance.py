@@ -231,6 +231,35 @@ def test_load_refuses_bad_parameters_and_keeps_the_old(looped: Trial) -> None:
     np.testing.assert_array_equal(looped.backend.params.theta, kept)
 
 
+def test_a_sample_of_weight_two_counts_as_two_samples(trial: Trial) -> None:
+    weights = np.array([2, 0, 1, 1, 3, 0])
+    rows = np.repeat(np.arange(SAMPLES), weights)
+    settling, backend = trial.candidate.settling(), trial.backend
+    gradients, costs = np.zeros((2, trial.network.size), trial.candidate.dtype), []
+    for gradient, batch in zip(
+        gradients,
+        (backend.clamp(trial.x, trial.y, weights), backend.clamp(trial.x[rows], trial.y[rows])),
+        strict=True,
+    ):
+        costs.append(estimate(backend, batch, centered(0.1), gradient, settling).cost)
+    assert costs[0] == pytest.approx(costs[1], abs=trial.candidate.error)
+    assert_close(gradients[0], gradients[1], 20 * trial.candidate.error)  # divided by 2 beta
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0] * 5, "weights has 5 samples, x has 6"),
+        ([1.0] * 5 + [-1.0], "weights go from -1.0 to 1.0, expected none below zero"),
+        ([0.0] * 6, "weights go from 0.0 to 0.0, expected none below zero and some above"),
+        ([1.0] * 5 + [np.nan], "weights holds nan at sample 5"),
+    ],
+)
+def test_wrong_weights_are_refused(looped: Trial, weights: list[float], message: str) -> None:
+    with pytest.raises(EngineError, match=message):
+        looped.backend.clamp(looped.x, looped.y, weights)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("solver", get_args(Solver))
 def test_a_nan_on_the_way_is_a_divergence(candidate: Candidate, solver: Solver) -> None:
