@@ -18,6 +18,7 @@ except ModuleNotFoundError as error:
 
 Device: TypeAlias = Literal["auto", "cpu", "cuda", "mps"]
 Blocks: TypeAlias = dict[str, torch.Tensor]
+CPU = torch.device("cpu")
 
 
 def present_devices() -> tuple[str, ...]:

@@ -8,7 +8,7 @@ of equilibrium propagation is.
 import numpy as np
 import numpy.typing as npt
 
-from adapters.torch_arrays import Blocks, to_tensor, torch, unpack
+from adapters.torch_arrays import CPU, Blocks, to_tensor, torch, unpack
 from adapters.torch_backend import TorchBackend
 from engine import dynamics
 from engine.arrays import FloatArray, checked_matrix
@@ -18,8 +18,6 @@ from engine.dynamics import Blocks as AnyBlocks
 from engine.errors import EngineError
 from engine.network import Network
 from engine.params import Params
-
-CPU = torch.device("cpu")
 
 
 def relax_through(

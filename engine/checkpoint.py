@@ -31,7 +31,7 @@ def save(path: Path | str, params: Params, run: Run | None = None, settings: str
     """Write a checkpoint atomically; with `run`, training can go on from it."""
     head: dict[str, Any] = {
         "format": FORMAT,
-        "network": _describe(params.network),
+        "network": describe_network(params.network),
         "settings": settings,
     }
     arrays = {"theta": params.theta}
@@ -63,7 +63,7 @@ def load(path: Path | str) -> tuple[Params, Run | None, str]:
         head = json.loads(str(arrays.pop("head")))
         if head["format"] != FORMAT:
             raise CheckpointError(f"{path} has format '{head['format']}', expected '{FORMAT}'.")
-        params = Params(_network(head["network"]), arrays["theta"])
+        params = Params(network_from(head["network"]), arrays["theta"])
         params.check()
         return params, _run(head.get("run"), arrays, params), str(head["settings"])
     except CheckpointError:
@@ -92,7 +92,8 @@ def _write(path: Path, **arrays: Any) -> None:
         raise
 
 
-def _describe(network: Network) -> dict[str, Any]:
+def describe_network(network: Network) -> dict[str, Any]:
+    """Say what a network is in numbers and texts alone, fit for JSON."""
     return {
         "inputs": network.inputs,
         "layers": [_item(layer) for layer in network.layers],
@@ -107,7 +108,8 @@ def _item(part: Any) -> dict[str, Any]:
     return {"kind": type(part).__name__, **asdict(part)}
 
 
-def _network(text: dict[str, Any]) -> Network:
+def network_from(text: dict[str, Any]) -> Network:
+    """Rebuild the network that `describe_network` described; only known kinds are made."""
     layers = tuple(_part(item) for item in text["layers"])
     couplings = tuple(_part(item) for item in text["couplings"])
     return Network(text["inputs"], layers, couplings, _part(text["readout"]))

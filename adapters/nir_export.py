@@ -1,0 +1,232 @@
+"""Networks as NIR, the Neuromorphic Intermediate Representation, and back.
+
+`write_nir` and `read_nir` keep a network exactly: a layer is a leaky integrator whose leak voltage
+is its bias, `tau du/dt = b - u + sum W s`, a coupling is one linear node for each direction. NIR
+has no activation and no learning: the graph's metadata names them, as text. `to_spiking` is the
+approximation that spiking simulators can run as it is.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.arrays import FloatArray
+from engine.backend import Relaxation
+from engine.checkpoint import describe_network, network_from
+from engine.coupling import INPUT, Bias, Coupling, Dense, InputDrive, Lateral
+from engine.errors import CheckpointError, EngineError
+from engine.estimator import Estimator, centered, check_estimator
+from engine.network import Network
+from engine.params import Params
+from engine.readout import SoftmaxReadout
+from engine.spectral import recurrent_matrix
+
+try:
+    import nir as nir
+except ModuleNotFoundError as error:
+    raise ImportError('the NIR adapter needs nir: pip install "settle[nir]".') from error
+
+FORMAT = "settle nir 1"
+OUTPUT = "output"
+STEP_S = 1e-4
+"""Time step of a spiking simulation for which `to_spiking` sets its constants."""
+PEAK_STEPS = 50
+"""Steps between the spikes of a unit whose state is one: 200 Hz."""
+SYNAPSE_S = 0.05
+MEMBRANE_S = 1.0
+
+
+@dataclass(frozen=True)
+class LearningRule:
+    """How a network was trained: the phases of the estimate and how they settled.
+
+    A synapse changes by `-rate sum_k c_k dE/dw(s^{beta_k})` over the pairs `(beta_k, c_k)`.
+    """
+
+    estimator: Estimator = field(default_factory=lambda: centered(0.1))
+    free: Relaxation = field(default_factory=Relaxation)
+    nudged: Relaxation = field(default_factory=Relaxation)
+
+    def __post_init__(self) -> None:
+        check_estimator(self.estimator)
+
+
+def to_nir(params: Params, rule: LearningRule | None = None) -> Any:
+    """Return the exact graph of a network, a `nir.NIRGraph`."""
+    params.check()
+    network = params.network
+    biases = _biases(network)
+    nodes: dict[str, Any] = {INPUT: nir.Input(np.array([network.inputs]))}
+    edges: list[tuple[str, str]] = []
+    for layer in network.layers:
+        ones = np.ones(layer.size, params.theta.dtype)
+        bias = params[biases[layer.name]] if layer.name in biases else 0 * ones
+        nodes[layer.name] = nir.LI(
+            tau=ones, r=ones, v_leak=bias.copy(), metadata={"activation": layer.activation}
+        )
+    for coupling in network.couplings:
+        for node, source, target, weight in _directions(coupling, params):
+            nodes[node] = nir.Linear(weight=weight)
+            edges += [(source, node), (node, target)]
+    edges += _read_out(params, nodes)
+    rule = rule or LearningRule()
+    head = {"format": FORMAT, "network": describe_network(network), "rule": asdict(rule)}
+    return nir.NIRGraph(nodes, edges, metadata={"settle": json.dumps(head)})
+
+
+def from_nir(graph: Any) -> tuple[Params, LearningRule]:
+    """Return the network and the rule in a graph that `to_nir` made, with its weights of now."""
+    try:
+        head = json.loads(graph.metadata["settle"])
+        if head["format"] != FORMAT:
+            raise CheckpointError(f"the graph has format '{head['format']}', expected '{FORMAT}'.")
+        network, text = network_from(head["network"]), head["rule"]
+        pairs = tuple((float(beta), float(c)) for beta, c in text["estimator"])
+        rule = LearningRule(pairs, Relaxation(**text["free"]), Relaxation(**text["nudged"]))
+        return _params(network, graph.nodes), rule
+    except EngineError:
+        raise
+    except Exception as error:  # a graph from elsewhere can lack anything
+        raise CheckpointError(
+            f"this is no NIR graph of a Settle network: {type(error).__name__} {error}."
+        ) from None
+
+
+def write_nir(path: Path | str, params: Params, rule: LearningRule | None = None) -> None:
+    """Write the exact graph to an HDF5 file, whole or not at all."""
+    path, graph = Path(path), to_nir(params, rule)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        nir.write(partial, graph)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_nir(path: Path | str) -> tuple[Params, LearningRule]:
+    """Read what `write_nir` wrote. NIR files hold arrays and text; none of it is executed."""
+    if not Path(path).exists():
+        raise CheckpointError(f"there is no file {path}.")
+    try:
+        graph = nir.read(path)
+    except Exception as error:  # HDF5 and NIR refuse a damaged file in many ways
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise CheckpointError(f"{path} is not a NIR file: {reason}.") from None
+    return from_nir(graph)
+
+
+def to_spiking(params: Params) -> Any:
+    """Return a graph of spiking neurons whose rates approximate the free equilibrium.
+
+    All layers become one population of current-based LIF neurons, which simulators with a recurrent
+    layer can run. A unit in state `s` fires every `PEAK_STEPS / s` steps of `STEP_S`; synapses
+    of `SYNAPSE_S` turn spikes into smooth currents. Rates are not negative and not limited by one:
+    it needs hard sigmoids, and is good where they do not saturate at the top.
+    """
+    network = params.network
+    for layer in network.layers:
+        if layer.activation != "hard_sigmoid":
+            raise EngineError(
+                f"layer '{layer.name}' has activation '{layer.activation}': a rate is not "
+                "negative, so spiking neurons need hard_sigmoid."
+            )
+    params.check()
+    weight, bias = np.zeros((network.units, network.inputs)), np.zeros(network.units)
+    for coupling in network.couplings:
+        if isinstance(coupling, InputDrive):
+            weight[network.columns[coupling.layer]] += params[coupling.name].T
+        elif isinstance(coupling, Bias):
+            bias[network.columns[coupling.layer]] += params[coupling.name]
+    synapse = STEP_S / SYNAPSE_S
+    ones = np.ones(network.units)
+    population = nir.CubaLIF(
+        tau_syn=SYNAPSE_S * ones,
+        tau_mem=MEMBRANE_S * ones,
+        r=MEMBRANE_S / STEP_S * ones,
+        v_leak=0 * ones,
+        v_threshold=ones,
+        w_in=SYNAPSE_S / STEP_S * ones,
+    )
+    drive = synapse / PEAK_STEPS
+    nodes = {
+        INPUT: nir.Input(np.array([network.inputs])),
+        "drive": nir.Affine(drive * weight, drive * bias),
+        "units.population": population,
+        "units.recurrent": nir.Linear(synapse * recurrent_matrix(params)),
+        OUTPUT: nir.Output(np.array([network.units])),
+    }
+    edges = [
+        (INPUT, "drive"),
+        ("drive", "units.population"),
+        ("units.population", "units.recurrent"),
+        ("units.recurrent", "units.population"),
+        ("units.population", OUTPUT),
+    ]
+    head = {"step_s": STEP_S, "peak_steps": PEAK_STEPS, "network": describe_network(network)}
+    return nir.NIRGraph(nodes, edges, metadata={"settle_spiking": json.dumps(head)})
+
+
+def _directions(coupling: Coupling, params: Params) -> list[tuple[str, str, str, FloatArray]]:
+    """Name, source, target and matrix `(target, source)` of each way a coupling sends signals."""
+    name, block = coupling.name, params[coupling.name]
+    match coupling:
+        case InputDrive():
+            return [(name, INPUT, coupling.layer, block.T.copy())]
+        case Dense():
+            ends = coupling.source, coupling.target
+            return [(name, *ends, block.T.copy()), (f"{name}_back", *ends[::-1], block.copy())]
+        case Lateral():
+            return [(name, coupling.layer, coupling.layer, block.copy())]
+        case Bias():
+            return []
+    raise EngineError(f"coupling '{name}' ({type(coupling).__name__}) has no NIR node.")
+
+
+def _biases(network: Network) -> dict[str, str]:
+    """Name of the bias block of each layer that has one."""
+    found: dict[str, str] = {}
+    for coupling in network.couplings:
+        if isinstance(coupling, Bias) and coupling.layer in found:
+            raise EngineError(f"layer '{coupling.layer}' has two biases; a NIR neuron has one.")
+        if isinstance(coupling, Bias):
+            found[coupling.layer] = coupling.name
+    return found
+
+
+def _read_out(params: Params, nodes: dict[str, Any]) -> list[tuple[str, str]]:
+    """Add the nodes of the read-out; return its edges."""
+    network = params.network
+    nodes[OUTPUT] = nir.Output(np.array([network.outputs]))
+    layer = network.readout.layer
+    if not isinstance(network.readout, SoftmaxReadout):
+        return [(layer, OUTPUT)]
+    weight, bias = params["W_out"].T.copy(), params["b_out"].copy()
+    nodes["W_out"] = nir.Affine(weight=weight, bias=bias)
+    return [(layer, "W_out"), ("W_out", OUTPUT)]
+
+
+def _params(network: Network, nodes: dict[str, Any]) -> Params:
+    """Collect the weights from the nodes; both ways of a coupling have to hold the same."""
+    dtype = nodes[network.layers[0].name].v_leak.dtype
+    params = Params(network, np.empty(network.size, dtype))
+    biases = {name: layer for layer, name in _biases(network).items()}
+    for name in network.blocks:
+        if name in biases:
+            params[name][...] = nodes[biases[name]].v_leak
+        elif name == "b_out":
+            params[name][...] = nodes["W_out"].bias
+        else:
+            params[name][...] = nodes[name].weight.T
+    for coupling in network.couplings:
+        for node, _, _, weight in _directions(coupling, params):
+            if not np.array_equal(nodes[node].weight, weight):
+                raise CheckpointError(
+                    f"node '{node}' differs from '{coupling.name}': a coupling has one matrix."
+                )
+    params.check()
+    return params

@@ -1,0 +1,321 @@
+"""Equilibrium propagation as scikit-learn estimators: `EqPropClassifier` and `EqPropRegressor`.
+
+Inputs are taken as they come, so scale them first (`StandardScaler` in a pipeline). The network is
+trained in the precision of the first data it sees.
+"""
+
+import warnings
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.arrays import FloatArray
+from engine.backend import Relaxation
+from engine.compiled import NumbaBackend
+from engine.errors import EngineError, check_count
+from engine.estimator import estimate, named_estimator, safe_beta
+from engine.network import Network, layered, looped_mlp
+from engine.optimizer import Adam
+from engine.params import initial_params
+from engine.predict import predict_outputs
+from engine.run import Run
+from engine.spectral import SpectralCap
+from engine.train import Training, descend
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import (
+        _check_sample_weight,
+        check_is_fitted,
+        column_or_1d,
+        validate_data,
+    )
+except ModuleNotFoundError as error:
+    message = 'the scikit-learn adapter needs scikit-learn: pip install "scikit-learn>=1.6".'
+    raise ImportError(message) from error
+
+REACH = 0.8
+"""Where the largest training target lies in the range of an output unit, which ends at one."""
+AUTO_BATCH = 200
+
+
+class _EqProp(BaseEstimator):  # type: ignore[misc]
+    """What the two estimators share: settings, the training loop and the outputs."""
+
+    def __init__(
+        self,
+        hidden_layer_sizes: int | Sequence[int] = 64,
+        *,
+        learning_rate: float = 0.01,
+        batch_size: int | str = "auto",
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        n_iter_no_change: int = 10,
+        beta: float | str = "auto",
+        estimator: str = "centered",
+        cap: float = 0.95,
+        free_steps: int = 30,
+        nudged_steps: int = 15,
+        tolerance: float = 1e-4,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.beta = beta
+        self.estimator = estimator
+        self.cap = cap
+        self.free_steps = free_steps
+        self.nudged_steps = nudged_steps
+        self.tolerance = tolerance
+        self.random_state = random_state
+
+    def _network(self, outputs: int) -> Network:
+        raise NotImplementedError
+
+    def _sizes(self) -> list[int]:
+        return [_whole(size) for size in np.ravel(self.hidden_layer_sizes)]
+
+    def _training(self) -> Training:
+        """Settings in the engine's words, which refuses those that make no sense."""
+        return Training(
+            beta=self.beta,
+            estimator=self.estimator,
+            free=Relaxation(_whole(self.free_steps), self.tolerance),
+            nudged=Relaxation(_whole(self.nudged_steps), self.tolerance),
+            optimizer=Adam(self.learning_rate),
+            schedule="constant",
+            cap=SpectralCap(self.cap),
+        )
+
+    def _begin(self, outputs: int, dtype: npt.DTypeLike) -> None:
+        """Draw a new network; forget what was learned before."""
+        seed = check_random_state(self.random_state).randint(2**31)
+        training, network = self._training(), self._network(outputs)
+        run = Run.start(network, training.optimizer.moments, dtype, seed)
+        params = initial_params(network, np.random.default_rng(seed), dtype)
+        if training.cap is not None:
+            training.cap.enforce(params, 0, run.vectors)
+        self.backend_ = NumbaBackend(network, params)
+        self.n_iter_ = 0
+        self.loss_curve_: list[float] = []
+        self._run = run
+
+    def _train(self, x: FloatArray, y: FloatArray, weights: FloatArray) -> None:
+        """Pass over the data until the loss no longer falls."""
+        for name in ("max_iter", "n_iter_no_change"):
+            check_count(name, _whole(getattr(self, name)))
+        stale, best = 0, np.inf
+        for _ in range(self.max_iter):
+            loss = self._pass_over(x, y, weights)
+            stale = 0 if loss < best - self.tol else stale + 1
+            best = min(best, loss)
+            if stale >= self.n_iter_no_change:
+                return
+        warnings.warn(
+            f"the loss still fell after {self.max_iter} passes; raise max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    def _pass_over(self, x: FloatArray, y: FloatArray, weights: FloatArray) -> float:
+        """Train once on every sample; return the mean cost met on the way.
+
+        A batch counts as much as its weights say, so that the expected update is that of the
+        weighted mean. When one batch holds all samples, a weight of two is the sample twice.
+        """
+        training, run, size = self._training(), self._run, self._batch_size(len(x))
+        order = run.rng.permutation(len(x)) if size < len(x) else np.arange(len(x))
+        loss = 0.0
+        for first in range(0, len(x), size):
+            rows = order[first : first + size]
+            share = float(weights[rows].sum() / weights.sum())
+            clamped = self.backend_.clamp(x[rows], y[rows], weights[rows])
+            beta = safe_beta(self.backend_) if isinstance(self.beta, str) else self.beta
+            phases = named_estimator(self.estimator, beta)
+            report = estimate(
+                self.backend_, clamped, phases, run.gradient, training.free, training.nudged
+            )
+            run.gradient *= share * len(x) / len(rows)
+            descend(self.backend_, training, run, total=1)
+            loss += share * report.cost
+        self.n_iter_ += 1
+        self.loss_curve_.append(loss)
+        return loss
+
+    def _batch_size(self, samples: int) -> int:
+        if self.batch_size == "auto":
+            return min(AUTO_BATCH, samples)
+        if isinstance(self.batch_size, str):
+            raise EngineError(f"batch_size is '{self.batch_size}', expected a number or 'auto'.")
+        check_count("batch_size", _whole(self.batch_size))
+        return min(int(self.batch_size), samples)
+
+    def _outputs(self, X: npt.ArrayLike) -> FloatArray:
+        check_is_fitted(self)
+        dtype = self.backend_.dtype
+        x = validate_data(self, X, dtype=dtype, reset=False)
+        return predict_outputs(self.backend_, x, self._training().free)
+
+
+class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
+    """Classify with a network that settles, trained by equilibrium propagation.
+
+    One number in `hidden_layer_sizes` gives the looped network, several give a layered one; classes
+    are read out by softmax. `free_steps`, `nudged_steps` and `tolerance` say how long it may
+    settle, `cap` bounds the norm of the recurrent coupling, `beta` is the nudge. Training ends when
+    `n_iter_no_change` passes in a row have not lowered the loss by `tol`, or after `max_iter`.
+    """
+
+    def fit(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
+        """Train a new network."""
+        x, labels = validate_data(self, X, y, dtype=(np.float64, np.float32))
+        weights = _check_sample_weight(sample_weight, x, ensure_non_negative=True, dtype=x.dtype)
+        labels = _class_labels(labels)
+        self.classes_ = np.unique(labels)
+        self._begin(len(self.classes_), x.dtype)
+        self._train(*_counting(x, self._one_hot(labels, x.dtype), weights))
+        return self
+
+    def partial_fit(
+        self,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike,
+        classes: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Pass once over some data; the first call names all `classes`."""
+        first = not hasattr(self, "backend_")
+        dtype = (np.float64, np.float32) if first else self.backend_.dtype
+        x, labels = validate_data(self, X, y, dtype=dtype, reset=first)
+        weights = _check_sample_weight(sample_weight, x, ensure_non_negative=True, dtype=x.dtype)
+        labels = _class_labels(labels)
+        if first:
+            if classes is None:
+                raise EngineError("the first call of partial_fit needs all classes.")
+            self.classes_ = np.unique(np.asarray(classes))
+            self._begin(len(self.classes_), x.dtype)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise EngineError(f"classes {classes} are not those of the first call.")
+        self._pass_over(*_counting(x, self._one_hot(labels, x.dtype), weights))
+        return self
+
+    def predict_proba(self, X: npt.ArrayLike) -> FloatArray:
+        """Return the probability of every class, `(samples, classes)`."""
+        return self._outputs(X)
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return the most probable class of every sample."""
+        chosen = self._outputs(X).argmax(axis=1)
+        labels: npt.NDArray[Any] = self.classes_[chosen]
+        return labels
+
+    def _network(self, outputs: int) -> Network:
+        sizes = self._sizes()
+        if np.ndim(self.hidden_layer_sizes) == 0:
+            return looped_mlp(self.n_features_in_, sizes[0], outputs)
+        return layered((self.n_features_in_, *sizes, outputs))
+
+    def _one_hot(self, labels: npt.NDArray[Any], dtype: npt.DTypeLike) -> FloatArray:
+        places = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        unknown = self.classes_[places] != labels
+        if unknown.any():
+            raise EngineError(f"label {labels[unknown][0]!r} is not among the classes.")
+        rows: FloatArray = np.eye(len(self.classes_), dtype=dtype)[places]
+        return rows
+
+
+class EqPropRegressor(RegressorMixin, _EqProp):  # type: ignore[misc]
+    """Predict numbers with a layered network that settles; settings as in `EqPropClassifier`.
+
+    The outputs are tanh units inside the energy. Targets are scaled so that those of the training
+    set (of the first batch, with `partial_fit`) fill 80 % of their range; a prediction is therefore
+    at most 1.25 times as far from the middle as the farthest of them.
+    """
+
+    def fit(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
+        """Train a new network."""
+        x, targets, weights = self._checked(X, y, sample_weight, (np.float64, np.float32), True)
+        self._begin_scaled(targets)
+        self._train(x, self._scaled(targets), weights)
+        return self
+
+    def partial_fit(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
+        """Pass once over some data; the first call fixes the scale of the targets."""
+        first = not hasattr(self, "backend_")
+        dtype = (np.float64, np.float32) if first else self.backend_.dtype
+        x, targets, weights = self._checked(X, y, sample_weight, dtype, first)
+        if first:
+            self._begin_scaled(targets)
+        self._pass_over(x, self._scaled(targets), weights)
+        return self
+
+    def predict(self, X: npt.ArrayLike) -> FloatArray:
+        """Return the predicted values, `(samples,)` or `(samples, outputs)` as in training."""
+        outputs: FloatArray = self._outputs(X) / REACH * self._half_range + self._middle
+        return outputs[:, 0] if self._flat else outputs
+
+    def _checked(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: Any, dtype: Any, reset: bool
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        x, targets = validate_data(
+            self, X, y, dtype=dtype, reset=reset, multi_output=True, y_numeric=True
+        )
+        weights = _check_sample_weight(sample_weight, x, ensure_non_negative=True, dtype=x.dtype)
+        if reset:
+            self._flat = targets.ndim == 1
+        return _counting(x, targets.reshape(len(x), -1).astype(x.dtype), weights)
+
+    def _begin_scaled(self, targets: FloatArray) -> None:
+        low, high = targets.min(axis=0), targets.max(axis=0)
+        self._middle = low / 2 + high / 2
+        self._half_range = np.where(high > low, high / 2 - low / 2, 1.0).astype(targets.dtype)
+        self._begin(targets.shape[1], targets.dtype)
+
+    def _scaled(self, targets: FloatArray) -> FloatArray:
+        scaled: FloatArray = (targets - self._middle) / self._half_range * REACH
+        return scaled
+
+    def _network(self, outputs: int) -> Network:
+        return layered((self.n_features_in_, *self._sizes(), outputs), readout="squared_error")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _whole(value: Any) -> Any:
+    """Return a whole number of any library as Python's; another value as it is."""
+    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
+
+
+def _class_labels(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    labels: npt.NDArray[Any] = column_or_1d(y, warn=True)
+    check_classification_targets(labels)
+    return labels
+
+
+def _counting(
+    x: FloatArray, y: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the samples that count, so that a weight of zero is a sample left out."""
+    kept = weights > 0.0
+    if not kept.any():
+        raise EngineError("every sample_weight is zero: there is nothing to learn from.")
+    return x[kept], y[kept], weights[kept]

@@ -1,0 +1,164 @@
+"""scikit-learn's own checks in full, and what they leave out."""
+
+import importlib
+import pickle
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs, make_friedman1
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from adapters.sklearn_estimator import EqPropClassifier, EqPropRegressor
+from engine.errors import EngineError
+
+QUICK = {"hidden_layer_sizes": 8, "max_iter": 20, "random_state": 0}
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def blobs(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    x, y = make_blobs(120, 4, centers=3, cluster_std=1.5, random_state=seed)
+    return StandardScaler().fit_transform(x), np.array(["ant", "bee", "cat"])[y]
+
+
+@parametrize_with_checks([EqPropClassifier(8, max_iter=40), EqPropRegressor(8, max_iter=40)])
+def test_every_check_of_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_missing_scikit_learn_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    monkeypatch.delitem(sys.modules, "adapters.sklearn_estimator")
+    with pytest.raises(ImportError, match=r'pip install "scikit-learn>=1.6"'):
+        importlib.import_module("adapters.sklearn_estimator")
+
+
+@pytest.mark.parametrize("hidden", [32, (24, 24)])
+def test_digits_that_were_held_out_are_recognised(hidden: Any) -> None:
+    x_train, x_test, y_train, y_test = train_test_split(
+        *load_digits(return_X_y=True), test_size=0.3, random_state=0
+    )
+    model = make_pipeline(StandardScaler(), EqPropClassifier(hidden, max_iter=12, random_state=0))
+    assert model.fit(x_train, y_train).score(x_test, y_test) > 0.93
+
+
+def test_a_curved_function_is_predicted_where_a_line_is_not_enough() -> None:
+    x, y = make_friedman1(400, random_state=0)
+    x_train, x_test, y_train, y_test = train_test_split(x, 1e4 * y - 3e5, random_state=0)
+    model = make_pipeline(StandardScaler(), EqPropRegressor(32, max_iter=60, random_state=0))
+    assert model.fit(x_train, y_train).score(x_test, y_test) > 0.8
+
+
+def test_pipeline_grid_search_and_cross_validation_with_string_labels() -> None:
+    x, y = blobs()
+    model = make_pipeline(StandardScaler(), EqPropClassifier(**QUICK))
+    grid = {"eqpropclassifier__hidden_layer_sizes": [np.int64(4), (6, 4)]}
+    search = GridSearchCV(model, grid, cv=2).fit(x, y)
+    assert search.best_score_ > 0.8
+    assert set(search.predict(x)) == {"ant", "bee", "cat"}
+    assert cross_val_score(model, x, y, cv=3).min() > 0.8
+
+
+def test_partial_fit_repeats_what_fit_does() -> None:
+    x, y = blobs()
+    whole = EqPropClassifier(**QUICK | {"max_iter": 5, "batch_size": 32}).fit(x, y)
+    parts = clone(whole)
+    for _ in range(5):
+        parts.partial_fit(x, y, classes=["cat", "bee", "ant"])
+    np.testing.assert_array_equal(parts.predict_proba(x), whole.predict_proba(x))
+    assert parts.loss_curve_ == whole.loss_curve_
+    assert parts.n_iter_ == len(parts.loss_curve_) == 5
+
+
+def test_partial_fit_goes_on_after_fit_and_after_a_pickle() -> None:
+    x, y = make_friedman1(100, random_state=0)
+    model = EqPropRegressor(**QUICK).fit(x, y)
+    copy = pickle.loads(pickle.dumps(model))
+    assert model.partial_fit(x, y).n_iter_ == 21
+    np.testing.assert_array_equal(copy.partial_fit(x, y).predict(x), model.predict(x))
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+
+
+def test_weights_decide_between_samples_that_contradict_each_other() -> None:
+    """In small batches too, where a heavy sample must not drown in the batch that holds it."""
+    x = np.tile([[1.0, 0.0], [0.0, 1.0]], (20, 1))
+    y = np.where(np.arange(40) < 36, "light", "heavy")
+    weights = np.where(y == "heavy", 36.0, 1.0)  # four heavy samples against 36 light ones
+    model = EqPropClassifier(4, batch_size=4, max_iter=60, tol=0.0, random_state=0)
+    odds = model.fit(x, y, weights).predict_proba(x)[:, list(model.classes_).index("heavy")]
+    assert abs(odds.mean() - 144 / 180) < 0.1
+    plain = model.fit(x, y).predict_proba(x)[:, list(model.classes_).index("heavy")]
+    assert abs(plain.mean() - 4 / 40) < 0.1
+
+
+def test_a_shifted_and_scaled_target_gives_a_shifted_and_scaled_prediction() -> None:
+    x, y = make_friedman1(80, random_state=0)
+    near = EqPropRegressor(**QUICK).fit(x, y).predict(x)
+    far = EqPropRegressor(**QUICK).fit(x, 1e6 * y - 1e8).predict(x)
+    np.testing.assert_allclose(far, 1e6 * near - 1e8, rtol=1e-6)
+
+
+def test_several_targets_come_back_in_their_own_units() -> None:
+    x, y = make_friedman1(200, random_state=0)
+    model = EqPropRegressor(24, max_iter=80, random_state=0).fit(x, np.stack([y, 1e3 - y], 1))
+    found = model.predict(x)
+    assert found.shape == (200, 2)
+    assert np.abs(found.sum(1) - 1e3).max() < 5.0
+    assert np.corrcoef(found[:, 0], y)[0, 1] > 0.9
+
+
+def test_precision_follows_the_data() -> None:
+    x, y = blobs()
+    model = EqPropClassifier(**QUICK).fit(x.astype(np.float32), y)
+    assert model.predict_proba(x).dtype == np.float32
+    assert model.backend_.params.theta.dtype == np.float32
+
+
+def test_running_out_of_passes_is_a_warning_and_settling_is_none() -> None:
+    x, y = blobs()
+    with pytest.warns(ConvergenceWarning, match="still fell after 2 passes"):
+        EqPropClassifier(4, max_iter=2, random_state=0).fit(x, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = EqPropClassifier(4, tol=1e-2, n_iter_no_change=3, random_state=0).fit(x, y)
+    assert model.n_iter_ < model.max_iter
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_iter": 0}, "max_iter is 0"),
+        ({"n_iter_no_change": 1.5}, "n_iter_no_change is 1.5"),
+        ({"batch_size": "large"}, "batch_size is 'large'"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"hidden_layer_sizes": 0}, "layer 'hidden' has size 0"),
+        ({"hidden_layer_sizes": ()}, "leave no layer"),
+        ({"beta": -1.0}, "beta is -1.0"),
+        ({"cap": 1.5}, "spectral cap is 1.5"),
+        ({"estimator": "psychic"}, "unknown estimator 'psychic'"),
+        ({"learning_rate": 0.0}, "learning rate 0.0"),
+    ],
+)
+def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(EngineError, match=message):
+        EqPropClassifier(**settings).fit(*blobs())
+
+
+def test_wrong_classes_and_weights_are_named() -> None:
+    x, y = blobs()
+    with pytest.raises(EngineError, match="first call of partial_fit needs all classes"):
+        EqPropClassifier().partial_fit(x, y)
+    with pytest.raises(EngineError, match=r"label .*cat.* is not among the classes"):
+        EqPropClassifier().partial_fit(x, y, classes=["ant", "bee"])
+    model = EqPropClassifier(**QUICK).partial_fit(x, y, classes=["ant", "bee", "cat"])
+    with pytest.raises(EngineError, match="not those of the first call"):
+        model.partial_fit(x, y, classes=["ant", "bee"])
+    with pytest.raises(EngineError, match="every sample_weight is zero"):
+        EqPropClassifier().fit(x, y, np.zeros(len(x)))
