@@ -104,7 +104,7 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
         run = Run.start(network, training.optimizer.moments, dtype, seed)
         params = initial_params(network, np.random.default_rng(seed), dtype)
         if training.cap is not None:
-            training.cap.enforce(params, 0, run.vectors)
+            training.cap.enforce(network, params, 0, run.vectors)
         self.backend_ = NumbaBackend(network, params)
         self.n_iter_ = 0
         self.loss_curve_: list[float] = []

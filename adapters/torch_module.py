@@ -227,7 +227,7 @@ class EqPropModule(torch.nn.Module):
         if cap.method != "exact":
             raise EngineError(f"the module caps by method 'exact', not '{cap.method}'.")
         capped = self.params
-        cap.enforce(capped, 0, {})
+        cap.enforce(capped.network, capped, 0, {})
         with torch.no_grad():
             for coupling in self.phases.network.recurrent:
                 block = self.blocks[coupling.name]

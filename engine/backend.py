@@ -99,10 +99,14 @@ class Equilibrium:
 
     def rows(self, chosen: BoolArray) -> "Equilibrium":
         """Return some of the samples."""
-        parts = (self.state, self.steps, self.residual, self.converged)
-        state, steps, residual, converged = (part[chosen] for part in parts)
-        opposite = None if self.opposite is None else self.opposite[chosen]
-        return Equilibrium(state, steps, residual, converged, self.beta, opposite)
+        return replace(
+            self,
+            state=self.state[chosen],
+            steps=self.steps[chosen],
+            residual=self.residual[chosen],
+            converged=self.converged[chosen],
+            opposite=None if self.opposite is None else self.opposite[chosen],
+        )
 
     def summary(self) -> str:
         """Say in one line how the batch settled."""

@@ -33,7 +33,8 @@ class TokenKernels:
                 "the compiled backend runs attention in a network of one layer of tokens, with one "
                 "attention, at most one memory and a read-out by token; use the torch backend."
             )
-        for part in (*memories, readout):
+        parts: tuple[Hopfield | TokenReadout, ...] = (*memories, readout)
+        for part in parts:
             if part.tokens != attentions[0].tokens:
                 raise EngineError(
                     f"attention '{attentions[0].name}' reads {attentions[0].tokens} tokens, but "

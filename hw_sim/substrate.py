@@ -1,7 +1,7 @@
 """What all substrates share: a backend that counts what it does and declares its memory."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ class Substrate(Backend):
     `T`, and stops when it has settled.
     """
 
-    solvers: ClassVar[frozenset[str]] = frozenset({"fixed_point"})
+    solvers = frozenset({"fixed_point"})
 
     def __init__(self, network: Network, params: Params) -> None:
         check_network(network)

@@ -62,7 +62,7 @@ def answerer(checkpoint: Checkpoint, device: str = "cpu") -> Answerer:
     }
 
     def by_torch(asked: Tokens) -> Tokens:
-        parts = torch.tensor(asked, device=place).split(TORCH_BATCH)
+        parts = torch.split(torch.tensor(asked, device=place), TORCH_BATCH)
         answers = [transformer.answer(checkpoint.config, blocks, part).cpu() for part in parts]
         return torch.cat(answers).numpy()
 

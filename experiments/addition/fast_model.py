@@ -103,9 +103,9 @@ class FastModel:
         into = self.layout.views(flat)
         by_table = [np.ascontiguousarray(g.transpose(0, 2, 1)) for g in grads[:4]]
         by_residual, by_qkv = by_table[0], by_table[1:]
-        by_normed = sum(g @ m.T for g, m in zip(by_qkv, was.maps, strict=True))
+        by_normed = np.sum([g @ m.T for g, m in zip(by_qkv, was.maps, strict=True)], axis=0)
         rows = was.normed.reshape(-1, was.normed.shape[-1])
-        by_maps = [rows.T @ g.reshape(len(rows), -1) for g in by_qkv]
+        by_maps: list[FloatArray] = [rows.T @ g.reshape(len(rows), -1) for g in by_qkv]
         self._pull_back_attention(by_maps, grads.out @ was.proj.T, was.blocks, into)
         self._pull_back_linear(f"{BASE}.attn.proj", was.mixing.T @ grads.out, was.blocks, into)
         self._pull_back_linear(f"{BASE}.mlp.fc1", grads.up, was.blocks, into)

@@ -500,9 +500,8 @@ def exp(x):
     n = shifted - SHIFT
     f = (x - n * LN2_HIGH) - n * LN2_LOW
     a, b, c, d, e, g, h, i = INVERSE_FACTORIALS
-    return (((((((a * f + b) * f + c) * f + d) * f + e) * f + g) * f + h) * f + i) * _power_of_two(
-        shifted
-    )
+    power: Any = _power_of_two(shifted)  # type: ignore[call-arg]  # numba adds the context
+    return (((((((a * f + b) * f + c) * f + d) * f + e) * f + g) * f + h) * f + i) * power
 
 
 @njit(inline="always", fastmath={"contract"})

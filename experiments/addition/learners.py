@@ -110,7 +110,8 @@ class TorchLearner:
 
         def blocks_of(flat: torch.Tensor, fixed: transformer.Tensors) -> transformer.Tensors:
             views: Any = layout.views(flat)  # type: ignore[arg-type]
-            return views | fixed
+            blocks: transformer.Tensors = views | fixed
+            return blocks
 
         def loss(
             flat: torch.Tensor, fixed: transformer.Tensors, rows: torch.Tensor
@@ -136,7 +137,8 @@ class TorchLearner:
 
     def answer(self, prompts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Decode greedily."""
-        parts = torch.tensor(prompts, device=self._device).split(self._train.batch_size, dim=1)
+        asked = torch.tensor(prompts, device=self._device)
+        parts = torch.split(asked, self._train.batch_size, dim=1)
         answers = [self._answer(self._flat, self._frozen, part).cpu() for part in parts]
         both: npt.NDArray[np.int64] = torch.cat(answers, dim=1).numpy()
         return both
