@@ -94,12 +94,12 @@ def draw_attention(kinds: list[Kind]) -> Drawing | None:
     ]
     figure, panels = draw_panels([title for title, _ in maps], height=3.1)
     for axes, (_, head) in zip(panels, maps, strict=True):
-        image = axes.imshow(head, vmin=0.0, vmax=1.0, cmap="Blues")
+        axes.imshow(head, vmin=0.0, vmax=1.0, cmap="Blues")
         axes.grid(visible=False)
         axes.set_xlabel("attends to position")
         if is_leftmost(axes):
             axes.set_ylabel("position")
-    figure.colorbar(image, ax=panels, shrink=0.7, label="probability")
+    figure.colorbar(panels[0].images[0], ax=panels, shrink=0.7, label="probability")
     return figure
 
 
