@@ -4,12 +4,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help parity test check bench clean
+.PHONY: help parity hardware test check bench clean
 help:            ## Show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 parity: $(READY) ## Train EqProp and backprop side by side and print the table
 	$(BIN)/python -m experiments.parity $(ARGS)
+
+hardware: $(READY) ## Say what training would cost on simulated hardware
+	$(BIN)/python -m experiments.hardware $(ARGS)
 
 test: $(READY)   ## Run the tests
 	$(BIN)/python -m pytest $(ARGS)

@@ -114,6 +114,14 @@ class Bill:
             return self.design.synapses(place)
         return int(price.parallel)
 
+    def latency_weight(self, kind: str) -> float:
+        """Return how many events of a kind follow one another."""
+        price = self.technology.prices["latency"].get(kind)
+        if price is None:
+            return 0.0
+        own = [(place, n) for (_, place, of), n in self.counts if of == kind]
+        return sum(n / self._lanes(price, place) for place, n in own)
+
     def energy_weights(self) -> dict[str, tuple[float, Price]]:
         """Return for each kind the number of events and its price at these widths."""
         kinds: dict[str, float] = {}
@@ -223,6 +231,16 @@ def break_even_price(ours: Bill, theirs: Bill, kind: str) -> float | None:
     more = ours.counts.total(kind) - theirs.counts.total(kind)
     price = free / more if more else -1.0
     return price if price > 0.0 else None
+
+
+def break_even_time(ours: Bill, theirs: Bill, kind: str) -> float | None:
+    """Return the seconds of one `kind` at which both take as long; `None` if there are none."""
+    price = ours.technology.prices["latency"].get(kind)
+    more = ours.latency_weight(kind) - theirs.latency_weight(kind)
+    if price is None or more == 0.0:
+        return None
+    free = theirs.latency_s - ours.latency_s + more * price.value
+    return free / more if free / more > 0.0 else None
 
 
 def break_even_steps(ours: Bill, theirs: Bill) -> float | None:

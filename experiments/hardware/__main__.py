@@ -1,0 +1,195 @@
+"""Say what training and inference cost on simulated hardware, and when EqProp beats backprop.
+
+Without options: digits on three substrates, three seeds, with the sweeps over bit widths, over
+Roff / Ron and over defects. Every price has a source and a range; --technology adds your own.
+
+  python -m experiments.hardware --substrate digital --bits 8 6
+  python -m experiments.hardware --set crossbar.stuck=0.05 --set epochs=5 --no-sweeps
+  python -m experiments.hardware --technology my.toml --technology rram_crossbar
+  python -m experiments.hardware --compare a/report.json b/report.json
+"""
+
+import argparse
+import platform
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from joblib import Parallel, cpu_count, delayed, parallel_config
+from rich.console import Console
+from rich.text import Text
+
+from engine.errors import EngineError
+from engine.progress import progress_bar
+from experiments.hardware.report import compare_reports, print_summary, write_report
+from experiments.hardware.runs import Job, Outcome, network_of, run_job
+from experiments.hardware.settings import RIVALS, SUBSTRATES, Settings, changed
+from experiments.hardware.summary import NATURAL, check_prices, summarise
+from experiments.hardware.sweeps import sweep_jobs
+from experiments.hardware.tune import choose, tuning_jobs
+from experiments.options import positive
+from experiments.reporting.terminal_table import rich_table
+from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
+from hw_sim.technology import (
+    Technology,
+    TechnologyError,
+    load_technologies,
+    shipped_technologies,
+)
+
+FIRST_SEED = 42
+SWEEP_SEEDS = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(given)
+    console = Console(markup=False)
+    if not console.is_terminal:
+        console.width = 140
+    try:
+        if options.compare:
+            console.print(rich_table(compare_reports(*options.compare), console.width))
+        elif options.tune:
+            tune(options, console)
+        else:
+            measure(options, shlex.join(["python", "-m", "experiments.hardware", *given]), console)
+    except (EngineError, TaskError, TechnologyError, OSError) as error:
+        console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
+        return 2
+    except KeyboardInterrupt:
+        console.print("Stopped. Nothing was written.")
+        return 130
+    return 0
+
+
+def measure(options: argparse.Namespace, command: str, console: Console) -> None:
+    """Train every contender, price what it did, write the report and print its tables."""
+    settings, substrates = _settings(options), _substrates(options)
+    technologies, chosen = _technologies(options)
+    check_prices(substrates, technologies, chosen)
+    task = _task(options)
+    seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
+    names = [*substrates, *RIVALS]
+    jobs = [Job(task, name, seed, settings) for seed in seeds for name in names]
+    sweeps = []
+    if not options.no_sweeps:
+        sweeps = sweep_jobs(task, substrates, settings, seeds[:SWEEP_SEEDS])
+    outcomes = run_all([*jobs, *sweeps], options.workers)
+    networks = {job.contender: network_of(job) for job in jobs}
+    if sweeps:
+        networks["sweep"] = network_of(sweeps[0])
+    target = None if options.target is None else options.target / 100
+    main_runs, swept = outcomes[: len(jobs)], outcomes[len(jobs) :]
+    summary = summarise(task.title, main_runs, swept, technologies, chosen, target, networks)
+    write_report(summary, options.out, technologies, command, _machine())
+    print_summary(summary, console)
+    console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
+
+
+def tune(options: argparse.Namespace, console: Console) -> None:
+    """Try the grid on the validation part and print the best of each contender."""
+    names = [*_substrates(options), *RIVALS]
+    jobs = tuning_jobs(_task(options), names, _settings(options))
+    for contender, (label, accuracy) in choose(run_all(jobs, options.workers)).items():
+        console.print(f"{contender}: {label} ({accuracy:.2%} on the validation part)")
+    console.print("To use it, enter it in experiments/hardware/settings.py.")
+
+
+def run_all(jobs: Sequence[Job], workers: int) -> list[Outcome]:
+    """Do all jobs, at most `workers` at once, with a progress bar; return them in order."""
+    outcomes: dict[int, Outcome] = {}
+    with progress_bar() as bar, parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
+        task = bar.add_task("training", total=len(jobs), note="")
+        calls = (delayed(_numbered)(k, job) for k, job in enumerate(jobs))
+        for k, outcome in Parallel(return_as="generator_unordered", batch_size=1)(calls):
+            outcomes[k] = outcome
+            note = f"{outcome.contender} {outcome.label} {outcome.accuracy:.1%}"
+            bar.update(task, advance=1, note=note)
+    return [outcomes[k] for k in range(len(jobs))]
+
+
+def _numbered(number: int, job: Job) -> tuple[int, Outcome]:
+    return number, run_job(job)
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    settings = changed(Settings(), options.set)
+    if options.bits:
+        if len(options.bits) > 2:
+            raise EngineError(f"--bits takes one or two widths, not {len(options.bits)}.")
+        weight, state = options.bits[0], options.bits[-1]
+        digital = replace(settings.digital, weight_bits=weight)
+        if len(options.bits) == 2:
+            digital = replace(digital, state_bits=state)
+        settings = replace(settings, digital=digital)
+    settings.training(0)  # refuses what the engine refuses, before any work
+    return settings
+
+
+def _substrates(options: argparse.Namespace) -> list[str]:
+    for name in options.substrate or ():
+        if name not in SUBSTRATES:
+            raise EngineError(f"there is no substrate '{name}'; known: {', '.join(SUBSTRATES)}.")
+    return list(dict.fromkeys(options.substrate or SUBSTRATES))
+
+
+def _technologies(options: argparse.Namespace) -> tuple[dict[str, Technology], list[str] | None]:
+    """Return all technologies, and the names that were asked for."""
+    known, chosen = shipped_technologies(), []
+    for text in options.technology or ():
+        if text in known:
+            chosen.append(text)
+        elif text.endswith(".toml"):
+            own = load_technologies(Path(text))
+            known |= own
+            chosen += list(own)
+        else:
+            raise TechnologyError(f"there is no technology '{text}'; known: {', '.join(known)}.")
+    return known, chosen or None
+
+
+def _task(options: argparse.Namespace) -> Task:
+    return task_from_file(options.data) if options.data else find_task(options.task)
+
+
+def _machine() -> dict[str, str]:
+    found = {"python": platform.python_version(), "system": platform.system()}
+    found |= {"machine": platform.machine(), "cores": str(cpu_count())}
+    return found | {name: version(name) for name in ("numpy", "numba", "scipy", "scikit-learn")}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.hardware",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--task", default="digits", metavar="NAME", help=f"{', '.join(TASKS)} (digits)")
+    add("--data", type=Path, metavar="FILE", help="your own task: .npz with x and y, or .csv")
+    add("--substrate", action="append", metavar="NAME", help=f"{', '.join(SUBSTRATES)} (all)")
+    add("--bits", type=int, nargs="+", metavar="N", help="digital: bits of a weight, of a state")
+    add(
+        "--technology", action="append", metavar="NAME|FILE",
+        help="price in this technology or .toml file in place of "
+        + "; ".join(f"{k}: {', '.join(v)}" for k, v in NATURAL.items()),
+    )  # fmt: skip
+    add("--set", action="append", default=[], metavar="KEY=VALUE",
+        help="any setting, such as hidden=32 or crossbar.stuck=0.1")  # fmt: skip
+    add("--target", type=float, metavar="PERCENT", help="accuracy (the highest that all reach)")
+    add("--seeds", type=positive, default=3, metavar="N", help=f"seeds from {FIRST_SEED} on (3)")
+    add("--no-sweeps", action="store_true", help="leave the sweeps out")
+    add("--tune", action="store_true", help="choose lr and beta on the validation part instead")
+    add("--compare", type=Path, nargs=2, metavar="JSON", help="compare two saved reports")
+    add("--out", type=Path, default=Path("results/hardware"), help="folder (results/hardware)")
+    add("--workers", type=positive, default=cpu_count(), metavar="N", help="runs at once (cores)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

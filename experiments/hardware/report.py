@@ -1,0 +1,148 @@
+"""The files of the hardware report, its tables in the terminal, and two saved reports compared."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from engine.errors import EngineError
+from experiments.hardware.document import build_document, lead_sentences
+from experiments.hardware.plots import FOLDER, draw_plots
+from experiments.hardware.summary import Contest, Summary
+from experiments.hardware.tables import (
+    break_even_table,
+    compare_table,
+    headline_table,
+    learning_table,
+)
+from experiments.records import write_bytes, write_text
+from experiments.reporting.document import Table
+from experiments.reporting.html_page import render_html
+from experiments.reporting.markdown_page import render_markdown
+from experiments.reporting.terminal_table import rich_table
+from hw_sim.technology import Technology
+
+FORMAT = "settle hardware report 1"
+
+
+def write_report(
+    summary: Summary,
+    folder: Path,
+    technologies: Mapping[str, Technology],
+    command: str,
+    machine: Mapping[str, str],
+) -> None:
+    """Write `report.md`, `report.html`, `report.json`, and PNG and SVG under `plots`."""
+    used = {contest.technology.name: contest.technology for contest in summary.contests}
+    pictures = draw_plots(summary, dict(technologies))
+    for picture in pictures:
+        write_bytes(folder / FOLDER / f"{picture.name}.png", picture.png)
+        write_text(folder / FOLDER / f"{picture.name}.svg", picture.figure.svg)
+    figures = {picture.name: picture.figure for picture in pictures}
+    document = build_document(summary, figures, list(used.values()), command, machine)
+    write_text(folder / "report.json", report_json(summary, command, machine))
+    write_text(folder / "report.md", render_markdown(document))
+    write_text(folder / "report.html", render_html(document))
+
+
+def print_summary(summary: Summary, console: Console) -> None:
+    """Print the main tables and what is missing."""
+    tables = [
+        learning_table(summary), headline_table(summary.contests),
+        break_even_table(summary.contests),
+    ]  # fmt: skip
+    for table in tables:
+        if table.rows:
+            console.print(rich_table(table, console.width))
+            console.print()
+    for sentence in lead_sentences(summary):
+        console.print(Text(sentence))
+    for sentence in summary.missing:
+        console.print(Text(f"Missing: {sentence}.", style="yellow"))
+
+
+def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> str:
+    """Return every run and every priced contest as plain values."""
+    content = {
+        "format": FORMAT,
+        "command": command,
+        "machine": dict(machine),
+        "task": summary.task,
+        "target": summary.target,
+        "missing": summary.missing,
+        "contests": [_contest_values(contest) for contest in summary.contests],
+        "runs": [asdict(o) for group in summary.outcomes.values() for o in group],
+        "sweeps": [asdict(outcome) for outcome in summary.sweeps],
+    }
+    return json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
+
+
+def _contest_values(contest: Contest) -> dict[str, Any]:
+    ours, theirs = contest.ours, contest.theirs
+    return {
+        "substrate": contest.substrate,
+        "technology": contest.technology.name,
+        "rival": contest.rival,
+        "energy_j": asdict(contest.training_energy()),
+        "rival_energy_j": theirs.energy_j / contest.seeds,
+        "ratio": asdict(contest.ratio),
+        "verdict": contest.verdict,
+        "latency_s": ours.latency_s / contest.seeds,
+        "rival_latency_s": theirs.latency_s / contest.seeds,
+        "inference_energy_j": asdict(contest.inference_energy()),
+        "inference_latency_s": contest.ours_once.latency_s / contest.inferences,
+        "words": ours.design.words,
+        "area_m2": ours.area_m2(),
+        "wear": ours.wear(),
+        "energy_by_phase_j": ours.energy_by_phase(),
+        "energy_by_place_j": ours.energy_by_place(),
+        "energy_by_kind_j": ours.energy_by_kind(),
+        "sensitivity": [asdict(swing) for swing in contest.swings()],
+        "break_even": contest.break_even(),
+        "break_even_times": contest.break_even_times(),
+    }
+
+
+def compare_reports(first: Path, second: Path) -> Table:
+    """Return two saved reports side by side."""
+    return compare_table(*(_measures(path) for path in (first, second)))
+
+
+def _measures(path: Path) -> dict[str, dict[str, float]]:
+    """Read what two reports can be compared by, or refuse the file in one sentence."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise EngineError(f"{path} cannot be read as a report: {error}.") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise EngineError(f"{path} is no hardware report of this program.")
+    found: dict[str, dict[str, float]] = {}
+    for run in content["runs"]:
+        scores = found.setdefault(run["contender"], {})
+        scores[f"test accuracy, seed {run['seed']}"] = run["accuracy"]
+    for contest in content["contests"]:
+        name = f"{contest['substrate']}, {contest['technology']}"
+        values = found.setdefault(name, {})
+        values["training energy, J"] = contest["energy_j"]["nominal"]
+        values[f"ratio to {contest['rival']}"] = contest["ratio"]["nominal"]
+        values["inference energy, J"] = contest["inference_energy_j"]["nominal"]
+        values["training time, s"] = contest["latency_s"]
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: no NaN, text as keys."""
+    match value:
+        case Mapping():
+            return {str(key): _plain(entry) for key, entry in value.items()}
+        case list() | tuple():
+            return [_plain(entry) for entry in value]
+        case float():
+            return value if math.isfinite(value) else None
+        case _:
+            return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,125 @@
+"""The settings of the hardware runs, and how `--set` changes them."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from engine.backend import Relaxation
+from engine.errors import EngineError
+from engine.optimizer import Adam
+from engine.spectral import SpectralCap
+from engine.train import Training
+from hw_sim.devices import CrossbarConfig
+from hw_sim.digital import DigitalConfig
+from hw_sim.spiking import SpikingConfig
+
+SUBSTRATES = ("digital", "crossbar", "spiking")
+RIVALS = ("backprop", "bptt")
+
+REALISTIC_CROSSBAR = CrossbarConfig(
+    on_off_ratio=15.0,
+    levels=256,
+    nonlinearity=0.5,
+    asymmetry=0.05,
+    device_variation=0.1,
+    cycle_variation=0.1,
+    stuck=0.01,
+    read_noise=0.002,
+    wire_resistance=1e-5,
+    dac_bits=8,
+    adc_bits=8,
+)
+"""Middling devices; every number can be set."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that a run depends on, apart from task, contender and seed.
+
+    `beta` was chosen on the validation part of digits with the digital substrate and a seed that no
+    report uses, at the stated `lr`; `python -m experiments.hardware --tune` searches both.
+    """
+
+    hidden: int = 64
+    epochs: int = 10
+    batch_size: int = 32
+    lr: float = 4e-3
+    beta: float = 0.3
+    free_steps: int = 20
+    nudged_steps: int = 10
+    tolerance: float = 1e-3
+    cap: float = 0.9
+    cap_every: int = 5
+    bptt_steps: int = 10
+    """Steps of the unrolled network; EqProp needs about as many to settle."""
+    digital: DigitalConfig = field(default_factory=DigitalConfig)
+    crossbar: CrossbarConfig = REALISTIC_CROSSBAR
+    spiking: SpikingConfig = field(default_factory=SpikingConfig)
+
+    def training(self, seed: int) -> Training:
+        """Return the settings as the engine takes them."""
+        free = Relaxation(self.free_steps, self.tolerance)
+        return Training(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            beta=self.beta,
+            free=free,
+            nudged=replace(free, max_steps=self.nudged_steps),
+            optimizer=Adam(self.lr),
+            cap=SpectralCap(self.cap, self.cap_every),
+            seed=seed,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return asdict(self)
+
+
+CHOSEN: dict[str, dict[str, float]] = {}
+"""Contender: learning rate and beta that tuning chose where they differ from the defaults."""
+
+
+def settings_for(contender: str, settings: Settings) -> Settings:
+    """Return the settings of a contender; a value that differs from the default stays."""
+    tuned = {
+        name: value
+        for name, value in CHOSEN.get(contender, {}).items()
+        if getattr(settings, name) == getattr(Settings(), name)
+    }
+    return replace(settings, **tuned)  # type: ignore[arg-type]
+
+
+def changed(settings: Settings, assignments: Sequence[str]) -> Settings:
+    """Return settings after `key=value` assignments, such as `crossbar.stuck=0.1`."""
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals:
+            raise EngineError(f"--set {assignment}: expected key=value.")
+        group, dot, name = key.strip().partition(".")
+        if dot:
+            if group not in SUBSTRATES:
+                raise EngineError(f"--set {key}: no substrate '{group}'; known: {SUBSTRATES}.")
+            part = _assigned(getattr(settings, group), name, text, key)
+            settings = replace(settings, **{group: part})
+        else:
+            settings = _assigned(settings, group, text, key)
+    return settings
+
+
+def _assigned(owner: Any, name: str, text: str, key: str) -> Any:
+    kinds = {f.name: f.type for f in fields(owner) if f.name not in SUBSTRATES}
+    if name not in kinds:
+        raise EngineError(f"--set {key}: there is no such setting; known: {', '.join(kinds)}.")
+    return replace(owner, **{name: _value(text.strip(), str(kinds[name]), key)})
+
+
+def _value(text: str, kind: str, key: str) -> Any:
+    kind = kind.removeprefix("<class '").removesuffix("'>")
+    try:
+        if kind == "bool":
+            return {"true": True, "false": False}[text.lower()]
+        if kind == "int | None" and text.lower() == "none":
+            return None
+        return float(text) if kind == "float" else int(text)
+    except (ValueError, KeyError):
+        raise EngineError(f"--set {key}: '{text}' is no {kind}.") from None

@@ -1,0 +1,248 @@
+"""The tables of the hardware report."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from experiments.hardware.runs import Outcome
+from experiments.hardware.settings import RIVALS, SUBSTRATES
+from experiments.hardware.summary import Contest, Summary, accuracy_spread
+from experiments.reporting.document import Badge, Cell, Table, Tone
+from experiments.reporting.number_text import NONE, number, percent
+from hw_sim.cost import Range
+from hw_sim.technology import Technology
+
+TITLES = {
+    "digital": "EqProp, digital",
+    "crossbar": "EqProp, crossbar",
+    "spiking": "EqProp, event driven",
+    "backprop": "backprop, feed-forward",
+    "bptt": "BPTT, same network",
+}
+TONES: dict[str, Tone] = {"cheaper": "good", "dearer": "bad", "undecided": "open"}
+STATUS_TONES: dict[str, Tone] = {
+    "ran": "good", "read": "good", "second-hand": "open", "recalled": "bad"
+}  # fmt: skip
+PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"), (1e-15, "f"))
+
+
+def in_units(value: float, unit: str) -> str:
+    """Return a physical value with a prefix, such as `3.2 µJ`."""
+    if value == 0.0:
+        return f"0 {unit}"
+    scale, prefix = next((p for p in PREFIXES if abs(value) >= p[0]), PREFIXES[-1])
+    return f"{value / scale:.3g} {prefix}{unit}"
+
+
+def range_text(value: Range, unit: str) -> str:
+    """Return a nominal value with its range below it."""
+    return f"{in_units(value.nominal, unit)}\n({in_units(value.low, unit)} to " + (
+        f"{in_units(value.high, unit)})"
+    )
+
+
+def ratio_text(value: Range) -> str:
+    """Return a ratio with its range below it."""
+    return f"{value.nominal:.3g}\n({value.low:.2g} to {value.high:.2g})"
+
+
+def learning_table(summary: Summary) -> Table:
+    """Does it still learn there?"""
+    rows = []
+    for name in (*SUBSTRATES, *RIVALS):
+        group = summary.outcomes.get(name)
+        if not group:
+            continue
+        mean, std = accuracy_spread(group)
+        epochs = [o.first_epoch(summary.target) for o in group]
+        reached = ", ".join("never" if e is None else str(e) for e in epochs)
+        last = [o.curve[-1] for o in group]
+        relaxed = name in SUBSTRATES
+        rows.append(
+            (
+                TITLES[name],
+                percent(mean, std),
+                reached,
+                number(float(np.mean([p.free_steps for p in last]))) if relaxed else NONE,
+                number(float(np.mean([p.nudged_steps for p in last]))) if relaxed else NONE,
+                percent(float(np.mean([p.unsettled for p in last]))) if relaxed else NONE,
+            )
+        )
+    header = (
+        "Contender", "Test accuracy, %", f"Epochs to {summary.target:.0%}", "Free steps",
+        "Nudged steps", "Unsettled, %",
+    )  # fmt: skip
+    caption = (
+        "Accuracy on the test part after the last epoch, mean ± deviation over seeds. The target "
+        "is one of the validation part. Steps are means of the last epoch; a noisy or coarse state "
+        "may never settle to the tolerance, and then uses all its steps."
+    )
+    return Table("Learning", header, tuple(rows), caption)
+
+
+def headline_table(contests: Sequence[Contest]) -> Table:
+    """Energy of training to the target, against both rivals."""
+    rows: list[tuple[Cell, ...]] = [
+        (
+            TITLES[contest.substrate],
+            contest.technology.title,
+            TITLES[contest.rival],
+            range_text(contest.training_energy(), "J"),
+            ratio_text(contest.ratio),
+            Badge(contest.verdict, TONES[contest.verdict]),
+        )
+        for contest in contests
+    ]
+    header = ("Contender", "Technology", "Against", "Energy of training", "Ratio", "EqProp is")
+    caption = (
+        "Energy until the target accuracy. The ratio is EqProp over its rival in the same "
+        "technology, priced with the same draw of prices. In brackets the 5th and 95th percentile "
+        "over the ranges of the prices; undecided means that 1 lies between them."
+    )
+    return Table("Energy of training at equal accuracy", header, tuple(rows), caption, 3)
+
+
+def inference_table(contests: Sequence[Contest]) -> Table:
+    """Energy and time of one inference."""
+    rows = []
+    for contest in contests:
+        if contest.rival != "backprop":
+            continue
+        ours, theirs, n = contest.ours_once, contest.theirs_once, contest.inferences
+        rows.append(
+            (
+                TITLES[contest.substrate],
+                contest.technology.title,
+                range_text(contest.inference_energy(), "J"),
+                in_units(theirs.energy_j / n, "J"),
+                in_units(ours.latency_s / n, "s"),
+                in_units(theirs.latency_s / n, "s"),
+            )
+        )
+    header = (
+        "Contender", "Technology", "Energy", "Feed-forward: energy", "Time", "Feed-forward: time",
+    )  # fmt: skip
+    return Table("One inference", header, tuple(rows), "Means over the test part.", 2)
+
+
+def resources_table(contests: Sequence[Contest]) -> Table:
+    """Time, memory, area and wear of training."""
+    rows = []
+    for contest in contests:
+        for bill, name in ((contest.ours, contest.substrate), (contest.theirs, contest.rival)):
+            area, wear = bill.area_m2(), bill.wear()
+            row = (
+                TITLES[name],
+                contest.technology.title,
+                in_units(bill.latency_s / contest.seeds, "s"),
+                f"{bill.design.words:,}",
+                number(bill.design.memory_bits / 8192, 1),
+                NONE if area is None else f"{area * 1e6:.3g}",
+                NONE if wear is None else f"{wear / contest.seeds:.2g}",
+            )
+            if row not in rows:
+                rows.append(row)
+    header = (
+        "Contender", "Technology", "Time of training", "Words", "KiB", "Area, mm²",
+        "Writes / endurance",
+    )  # fmt: skip
+    caption = (
+        "Memory for one sample in flight, optimizer included. BPTT stores its trajectory: its "
+        "words grow with the steps. The wear is that of a mean weight cell until the target."
+    )
+    return Table("Time, memory, area, wear", header, tuple(rows), caption, 2)
+
+
+def break_even_table(contests: Sequence[Contest]) -> Table:
+    """Where the balance tips."""
+    rows = [
+        (
+            TITLES[contest.substrate],
+            contest.technology.title,
+            TITLES[contest.rival],
+            "; ".join(contest.break_even()),
+            "; ".join(contest.break_even_times()),
+        )
+        for contest in contests
+    ]
+    caption = (
+        "EqProp costs less than its rival if one of these holds and all else stays at its nominal "
+        "price. Energies and times are straight lines in each, so the points are exact."
+    )
+    header = ("Contender", "Technology", "Against", "Less energy if", "Less time if")
+    return Table("Break-even", header, tuple(rows), caption, 5)
+
+
+def parts_table(contest: Contest) -> Table:
+    """Energy of training by phase and place, and the share of each."""
+    rows = []
+    for title, parts in (
+        ("phase", contest.ours.energy_by_phase()),
+        ("place", contest.ours.energy_by_place()),
+        ("event", contest.ours.energy_by_kind()),
+    ):
+        total = sum(parts.values())
+        for name, energy in sorted(parts.items(), key=lambda item: -item[1]):
+            if energy > 0.0:
+                share = f"{100 * energy / total:.1f}"
+                rows.append((title, name, in_units(energy / contest.seeds, "J"), share))
+    title = f"{TITLES[contest.substrate]} in {contest.technology.title}: energy of training"
+    caption = "Each of the three groups sums to the whole."
+    return Table(title, ("By", "Part", "Energy", "%"), tuple(rows), caption, 2)
+
+
+def counts_table(summary: Summary) -> Table:
+    """The events that were counted until the target."""
+    names = [n for n in (*SUBSTRATES, *RIVALS) if n in summary.outcomes]
+    totals = {}
+    for name in names:
+        outcome = summary.outcomes[name][0]
+        epoch = outcome.first_epoch(summary.target)
+        totals[name] = outcome.counts_at(epoch or len(outcome.curve))
+    kinds = sorted({key[2] for counts in totals.values() for key, _ in counts})
+    rows = tuple((kind, *(f"{totals[name].total(kind):,}" for name in names)) for kind in kinds)
+    header = ("Event", *(TITLES[name] for name in names))
+    caption = "Exact counts of the first seed until the target (or the last epoch, if never)."
+    return Table("Counts", header, rows, caption)
+
+
+def sweep_table(title: str, outcomes: Sequence[Outcome], caption: str) -> Table:
+    """Test accuracy along a sweep."""
+    rows = []
+    for label in dict.fromkeys(outcome.label for outcome in outcomes):
+        group = [outcome for outcome in outcomes if outcome.label == label]
+        mean, std = accuracy_spread(group)
+        rows.append((label, percent(mean, std), str(len(group))))
+    return Table(title, ("Point", "Test accuracy, %", "Seeds"), tuple(rows), caption)
+
+
+def prices_table(technologies: Sequence[Technology]) -> Table:
+    """Every price with its range, source and status."""
+    rows = []
+    for technology in technologies:
+        for section, price in technology.listed():
+            unit = {"energy": "J", "latency": "s", "area": "m²", "endurance": "writes"}[section]
+            values = [in_units(v, unit) for v in (price.value, price.low, price.high)]
+            if section in ("area", "endurance"):
+                values = [f"{v:.2g} {unit}" for v in (price.value, price.low, price.high)]
+            rows.append(
+                (
+                    technology.title, f"{section}, {price.name}", price.source, price.node,
+                    Badge(price.status, STATUS_TONES[price.status]), *values,
+                )
+            )  # fmt: skip
+    header = ("Technology", "Price", "Source", "Node", "Status", "Value", "Low", "High")
+    caption = "Recalled numbers are unverified and have wide ranges."
+    return Table("Prices", header, tuple(rows), caption, 5)
+
+
+def compare_table(old: dict[str, dict[str, float]], new: dict[str, dict[str, float]]) -> Table:
+    """Two saved reports side by side."""
+    rows = []
+    for name in dict.fromkeys([*old, *new]):
+        for measure in dict.fromkeys([*old.get(name, {}), *new.get(name, {})]):
+            a, b = (side.get(name, {}).get(measure, math.nan) for side in (old, new))
+            change = f"{b / a:.3g}" if a and not math.isnan(a * b) else NONE
+            rows.append((name, measure, f"{a:.4g}", f"{b:.4g}", change))
+    return Table("Comparison", ("What", "Measure", "First", "Second", "Ratio"), tuple(rows), "", 2)
