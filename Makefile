@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help parity hardware test check bench clean
+.PHONY: help parity hardware test check bench fuzz clean
 help:            ## Show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -25,6 +25,9 @@ check: $(READY)  ## ruff, mypy --strict and the import contracts
 
 bench: $(READY)  ## Measure the speed of the engine as ratios
 	$(BIN)/python -m experiments.benchmark $(ARGS)
+
+fuzz: $(READY)   ## Hunt for networks that do not behave as theory says, for five minutes
+	$(BIN)/python -m experiments.fuzz $(ARGS)
 
 clean:           ## Remove the environment, caches and results
 	rm -rf $(VENV) results build ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

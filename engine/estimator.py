@@ -61,7 +61,7 @@ def symmetric(beta: float, points: int) -> Estimator:
     symmetry, and the odd ones above the first by a Vandermonde system.
     """
     _check_beta(beta)
-    if points < 2 or points % 2:
+    if not isinstance(points, int) or points < 2 or points % 2:
         raise EngineError(f"a symmetric estimator has an even number of points, not {points}.")
     nodes = np.arange(1, points // 2 + 1) / (points // 2)
     odd_powers = nodes ** np.arange(1, points, 2)[:, None]

@@ -6,13 +6,9 @@ import os
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-from hypothesis import HealthCheck, settings  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
-settings.register_profile(
-    "ci",
-    deadline=None,
-    derandomize=True,
-    max_examples=25,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("ci")
+from experiments.fuzz.profiles import register  # noqa: E402
+
+register()
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -22,7 +22,7 @@ from engine.run import Run
 from engine.tokens import TokenReadout
 from engine.train import Training, train_step
 from engine.transformer import energy_transformer
-from tests.strategies import (
+from experiments.fuzz.strategies import (
     Case,
     attention_bound,
     cases,

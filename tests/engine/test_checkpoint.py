@@ -20,7 +20,7 @@ from engine.params import Params, initial_params
 from engine.run import Epoch, Run
 from engine.spectral import SpectralCap
 from engine.train import Training, fit, train_step
-from tests.strategies import networks, random_params
+from experiments.fuzz.strategies import networks, random_params
 
 NETWORK = looped_mlp(4, 6, 3)
 IN_PLACE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

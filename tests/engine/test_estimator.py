@@ -27,7 +27,7 @@ from engine.network import layered, looped_mlp
 from engine.params import Params, initial_params
 from engine.run import Run
 from engine.train import Training, fit, train_step
-from tests.strategies import Case, cases
+from experiments.fuzz.strategies import Case, cases
 
 BETAS = st.floats(1e-4, 1.0)
 NAMED = {"one_sided": one_sided, "centered": centered, "four_point": four_point}

@@ -15,7 +15,7 @@ from engine.estimator import Estimator, centered, estimate, four_point, one_side
 from engine.network import Network, looped_mlp
 from engine.params import Params
 from engine.tokens import Embedding
-from tests.strategies import Case, cases, random_params
+from experiments.fuzz.strategies import Case, cases, random_params
 
 TIGHT = Relaxation(3000, 1e-12)
 MANY = settings(max_examples=100)

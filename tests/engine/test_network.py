@@ -8,7 +8,7 @@ from engine.coupling import Bias, Dense, InputDrive, Lateral
 from engine.errors import EngineError
 from engine.network import Layer, Network, layered, looped_mlp
 from engine.readout import SoftmaxReadout, SquaredError
-from tests.strategies import networks, stacks
+from experiments.fuzz.strategies import networks, stacks
 
 PAIR = (Layer("a", 3), Layer("b", 2))
 BAD_SIZES = [0, -1, 2.5, True, "3", None, float("nan")]

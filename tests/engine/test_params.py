@@ -11,7 +11,7 @@ from engine.errors import EngineError
 from engine.network import Network, layered, looped_mlp
 from engine.params import Params, initial_params
 from engine.spectral import recurrent_norm
-from tests.strategies import networks
+from experiments.fuzz.strategies import networks
 
 SEEDS = st.integers(0, 2**32 - 1)
 

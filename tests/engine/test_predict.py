@@ -12,7 +12,7 @@ from engine.errors import EngineError
 from engine.network import layered, looped_mlp
 from engine.params import initial_params
 from engine.predict import evaluate, predict, predict_outputs, predict_proba
-from tests.strategies import Case, cases, looped
+from experiments.fuzz.strategies import Case, cases, looped
 
 TIGHT = Relaxation(500, 1e-10)
 

@@ -14,7 +14,7 @@ from engine.coupling import Lateral
 from engine.network import Layer, Network
 from engine.params import Params
 from engine.readout import SquaredError
-from tests.strategies import Case, cases
+from experiments.fuzz.strategies import Case, cases
 
 TIGHT = Relaxation(3000, 1e-12)
 ROUNDING = 1e-13

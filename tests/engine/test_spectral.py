@@ -25,7 +25,7 @@ from engine.spectral import (
     starting_vectors,
 )
 from engine.train import Training, train_step
-from tests.strategies import quadratic_networks, random_params
+from experiments.fuzz.strategies import quadratic_networks, random_params
 
 MANY = settings(max_examples=100)
 SEEDS = st.integers(0, 2**32 - 1)

@@ -14,7 +14,7 @@ from engine.network import Layer, Network, looped_mlp
 from engine.readout import SoftmaxReadout
 from golden.cases import judged_networks
 from golden.couplings import check_activation, check_coupling, check_network
-from tests.strategies import transformers
+from experiments.fuzz.strategies import transformers
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from engine.network import looped_mlp
 from engine.params import Params, initial_params
 from engine.spectral import recurrent_norm
 from hw_sim.digital import RANDOM_BITS, DigitalBackend, DigitalConfig
-from tests.strategies import Case, cases, random_params
+from experiments.fuzz.strategies import Case, cases, quadratic_networks, random_params
 
 
 def _ideal(params: Params, x: FloatArray, y: FloatArray | None = None, beta: float = 0.0):  # type: ignore[no-untyped-def]
@@ -25,7 +25,7 @@ def _ideal(params: Params, x: FloatArray, y: FloatArray | None = None, beta: flo
     return state
 
 
-@given(cases(high=0.8), st.integers(4, 10))
+@given(cases(quadratic_networks(), high=0.8), st.integers(4, 10))
 def test_the_end_lies_within_the_quantisation_bound(case: Case, bits: int) -> None:
     """A fixed point or a cycle: every state on it is near the ideal one for the same words."""
     config = DigitalConfig(14, bits, 48, None, bits + 3, weight_range=8.0, input_range=8.0)

@@ -11,7 +11,7 @@ from engine.network import layered, looped_mlp
 from engine.params import initial_params
 from engine.readout import SoftmaxReadout
 from hw_sim.spiking import SpikingBackend, SpikingConfig, fan_out
-from tests.strategies import Case, cases
+from experiments.fuzz.strategies import Case, cases, quadratic_networks
 
 TIGHT = Relaxation(3000, 1e-12)
 
@@ -26,7 +26,7 @@ def _bound(case: Case, threshold: float, beta: float) -> float:
     return float((np.sqrt(case.network.units) * rate + extra) * threshold / (1.0 - rate))
 
 
-@given(cases(), st.sampled_from([0.0, 1e-4, 1e-2, 0.1]), st.booleans())
+@given(cases(quadratic_networks()), st.sampled_from([0.0, 1e-4, 1e-2, 0.1]), st.booleans())
 def test_the_end_lies_within_the_threshold_bound(
     case: Case, threshold: float, nudged: bool
 ) -> None:

@@ -3,17 +3,20 @@
 Shapes are drawn by Hypothesis, so that they shrink; numbers come from a drawn seed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 from engine import dynamics
 from engine.arrays import FloatArray
 from engine.attention import Attention, Hopfield
 from engine.backend import Clamped
+from engine.checkpoint import describe_network, network_from
 from engine.compiled import NumbaBackend
+from engine.coupling import Lateral
 from engine.network import Network, layered, looped_mlp
 from engine.params import Params, initial_params
 from engine.readout import SoftmaxReadout
@@ -21,7 +24,15 @@ from engine.spectral import has_cap, recurrent_norm
 from engine.tokens import TokenReadout
 from engine.transformer import energy_transformer
 
+try:
+    from hypothesis import strategies as st
+except ModuleNotFoundError as error:
+    raise ImportError('fuzzing needs Hypothesis: pip install "settle[dev]".') from error
+
 SIZES = st.integers(1, 7)
+BETAS = (0.0, 0.02, -0.02)
+SCALES = ("plain", "rank one", "denormal", "large input")
+"""Kinds of numbers: of order one, recurrent blocks of rank one, all but zero, saturating."""
 
 
 def looped() -> st.SearchStrategy[Network]:
@@ -30,12 +41,14 @@ def looped() -> st.SearchStrategy[Network]:
 
 
 @st.composite
-def stacks(draw: st.DrawFn, depth: int = 4) -> Network:
-    """Layered networks of up to `depth` layers, both activations and both read-outs."""
+def stacks(
+    draw: st.DrawFn, depth: int = 4, activations: Sequence[str] = ("tanh", "hard_sigmoid")
+) -> Network:
+    """Layered networks of up to `depth` layers and both read-outs."""
     readout = draw(st.sampled_from(["softmax", "squared_error"]))
     outside = 1 if readout == "squared_error" else 2
     sizes = draw(st.lists(SIZES, min_size=1 + outside, max_size=depth + outside))
-    return layered(sizes, draw(st.sampled_from(["tanh", "hard_sigmoid"])), readout)
+    return layered(sizes, draw(st.sampled_from(activations)), readout)
 
 
 def transformers() -> st.SearchStrategy[Network]:
@@ -66,6 +79,11 @@ def networks() -> st.SearchStrategy[Network]:
     return quadratic_networks() | transformers()
 
 
+def smooth_networks() -> st.SearchStrategy[Network]:
+    """Those without kinks."""
+    return looped() | stacks(activations=("tanh",))
+
+
 def random_params(
     network: Network, rng: np.random.Generator, norm: float, dtype: type = np.float64
 ) -> Params:
@@ -82,10 +100,15 @@ def random_params(
     if not has_cap(network):
         _scale_attention(params, norm)
         return params
-    found = recurrent_norm(params)
-    for coupling in network.recurrent:
-        params[coupling.name][...] *= norm / found if found > 0.0 else 0.0
+    scale_recurrent(params, norm)
     return params
+
+
+def scale_recurrent(params: Params, norm: float) -> None:
+    """Bring the spectral norm of the recurrent matrix to `norm`, unless it is zero."""
+    found = recurrent_norm(params)
+    for coupling in params.network.recurrent:
+        params[coupling.name][...] *= norm / found if found > 0.0 else 0.0
 
 
 def attention_bound(coupling: Attention | Hopfield, w: FloatArray) -> tuple[float, float]:
@@ -140,8 +163,10 @@ def random_targets(network: Network, rng: np.random.Generator, samples: int) -> 
         tokens = rng.integers(network.readout.outputs, size=shape)
         return network.readout.targets(tokens, np.float64)
     if isinstance(network.readout, SoftmaxReadout):
-        return np.eye(network.outputs)[rng.integers(network.outputs, size=samples)]
-    return network.of(network.readout.layer, random_states(network, rng, samples))
+        rows: FloatArray = np.eye(network.outputs)[rng.integers(network.outputs, size=samples)]
+        return rows
+    reached: FloatArray = network.of(network.readout.layer, random_states(network, rng, samples))
+    return reached
 
 
 @dataclass(frozen=True)
@@ -154,20 +179,80 @@ class Case:
     x: FloatArray
     y: FloatArray
     start: FloatArray
+    beta: float = 0.0
+    seed: int = 0
+    """For choices of a property, such as a permutation."""
+    scale: str = "plain"
 
     @cached_property
     def backend(self) -> NumbaBackend:
+        """The compiled backend with these parameters."""
         return NumbaBackend(self.network, self.params)
 
     @cached_property
     def clamped(self) -> Clamped:
+        """The whole batch."""
         return self.backend.clamp(self.x, self.y)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """A new generator, the same each time."""
+        return np.random.default_rng(self.seed)
 
     @property
     def solvers(self) -> list[str]:
         """Solvers that the backend and the network have."""
         inside = any(len(coupling.layers) == 1 for coupling in self.network.recurrent)
         return sorted(self.backend.solvers - ({"alternating"} if inside else set()))
+
+    def features(self) -> set[str]:
+        """Name what is special about it, for the coverage that the fuzzer shows."""
+        kind = f"{len(self.network.layers)} layers"
+        if "W_rec" in self.params:
+            kind = "looped"
+        elif not has_cap(self.network):
+            kind = "attention"
+        bands = {0.5: "weak", 0.95: "strong", 1.0: "at the cap"}
+        band = next((name for top, name in bands.items() if self.norm < top), "beyond the cap")
+        nudge = {0: "free", 1: "nudged up", -1: "nudged down"}[int(np.sign(self.beta))]
+        return {
+            kind,
+            f"{band} coupling",
+            nudge,
+            f"{self.scale} numbers",
+            self.network.layers[0].activation,
+            type(self.network.readout).__name__,
+            str(self.params.theta.dtype),
+            "one sample" if len(self.x) == 1 else "several samples",
+        }
+
+    def as_text(self) -> dict[str, Any]:
+        """Return numbers and texts alone, fit for JSON, from which it comes back exactly."""
+        arrays = {"theta": self.params.theta, "x": self.x, "y": self.y, "start": self.start}
+        return {
+            "network": describe_network(self.network),
+            "dtype": str(self.params.theta.dtype),
+            **{name: array.tolist() for name, array in arrays.items()},
+            **{name: getattr(self, name) for name in ("norm", "beta", "seed", "scale")},
+        }
+
+    @classmethod
+    def from_text(cls, text: dict[str, Any]) -> "Case":
+        """Rebuild what `as_text` described."""
+        network, dtype = network_from(text["network"]), np.dtype(text["dtype"])
+        theta, x, y, start = (np.array(text[n], dtype) for n in ("theta", "x", "y", "start"))
+        rest = {name: text[name] for name in ("norm", "beta", "seed", "scale")}
+        return cls(network, Params(network, theta), x=x, y=y, start=start, **rest)
+
+
+ALL_FEATURES = frozenset(
+    {"looped", "attention", *(f"{depth} layers" for depth in range(1, 5))}
+    | {f"{band} coupling" for band in ("weak", "strong", "at the cap", "beyond the cap")}
+    | {"free", "nudged up", "nudged down", "one sample", "several samples", "float32", "float64"}
+    | {f"{scale} numbers" for scale in SCALES}
+    | {"tanh", "hard_sigmoid", "SoftmaxReadout", "SquaredError", "TokenReadout"}
+)
+"""What the strategies of this module can reach."""
 
 
 @st.composite
@@ -177,14 +262,42 @@ def cases(
     low: float = 0.0,
     high: float = 0.8,
     dtype: type = np.float64,
+    betas: Sequence[float] = BETAS,
+    scales: Sequence[str] = ("plain",),
 ) -> Case:
     """Draw a whole case with a recurrent norm from `low` to `high`."""
     network = draw(any_network if any_network is not None else networks())
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
     norm = draw(st.floats(low, high))
     samples = draw(st.integers(1, 6))
     params = random_params(network, rng, norm, dtype)
     x = random_inputs(network, rng, samples).astype(dtype)
     y = random_targets(network, rng, samples).astype(dtype)
     start = random_states(network, rng, samples).astype(dtype)
-    return Case(network, params, norm if network.recurrent else 0.0, x, y, start)
+    scale = draw(st.sampled_from(scales))
+    _spoil(params, x, norm, scale)
+    if scale == "denormal" or not network.recurrent:
+        norm = recurrent_norm(params)
+    beta = draw(st.sampled_from(betas))
+    return Case(network, params, norm, x, y, start, beta, seed, scale)
+
+
+def wild_cases(
+    any_network: st.SearchStrategy[Network] | None = None, **limits: Any
+) -> st.SearchStrategy[Case]:
+    """Cases with numbers of every scale, of networks whose recurrent drive is a matrix."""
+    return cases(any_network or quadratic_networks(), scales=SCALES, **limits)
+
+
+def _spoil(params: Params, x: FloatArray, norm: float, scale: str) -> None:
+    """Change the numbers in place to those of a scale."""
+    if scale == "rank one":
+        for coupling in params.network.recurrent:
+            block = params[coupling.name]  # of a symmetric one the first row is the first column
+            block[...] = np.outer(block[:, 0], block[0])
+        scale_recurrent(params, norm)
+    elif scale == "denormal":
+        params.theta *= np.finfo(params.theta.dtype).tiny / 16
+    elif scale == "large input":
+        x *= 50.0

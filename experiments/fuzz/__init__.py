@@ -1,0 +1,1 @@
+"""Hunt for networks that do not settle or learn as theory says."""

@@ -1,0 +1,82 @@
+"""What is refused, and what survives a file."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from engine.backend import Relaxation
+from engine.checkpoint import load, save
+from engine.compiled import NumbaBackend
+from engine.errors import EngineError
+from engine.estimator import centered, symmetric
+from engine.network import Layer, layered, looped_mlp
+from engine.optimizer import SGD, Adam
+from engine.params import initial_params
+from engine.spectral import SpectralCap
+from engine.train import Training
+from experiments.fuzz.strategies import Case, wild_cases
+from experiments.fuzz.theory import theory
+
+NUMBERS = st.integers(-3, 40) | st.floats() | st.sampled_from([0, 1, 1e-300, 1e300])
+WORDS = st.sampled_from(["tanh", "hard_sigmoid", "softmax", "anderson", "exact", "input", "", "é"])
+ANYTHING = NUMBERS | WORDS | st.none() | st.booleans()
+
+BUILDERS: dict[str, Callable[..., object]] = {
+    "Layer": Layer,
+    "looped_mlp": looped_mlp,
+    "layered": lambda *values: layered(values[:-2], *values[-2:]),
+    "Relaxation": Relaxation,
+    "SpectralCap": SpectralCap,
+    "Adam": Adam,
+    "SGD": SGD,
+    "centered": centered,
+    "symmetric": symmetric,
+    "Training": Training,
+    "relax": lambda beta, *rows: _relax_small(beta, rows),
+}
+ARGUMENTS = {"Layer": 3, "looped_mlp": 3, "Relaxation": 5, "SGD": 2, "centered": 1, "symmetric": 2}
+
+
+@st.composite
+def descriptions(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw the name of something to build and its arguments, most of them nonsense."""
+    name = draw(st.sampled_from(sorted(BUILDERS)))
+    count = ARGUMENTS.get(name, 4)
+    return {"build": name, "values": draw(st.lists(ANYTHING, min_size=count, max_size=count))}
+
+
+@theory("Everything can be built, or is refused with an EngineError.", descriptions())
+def nonsense_is_refused(description: dict[str, Any]) -> None:
+    """A value of the wrong type is the caller's mistake, and Python says so with a TypeError."""
+    try:
+        BUILDERS[description["build"]](*description["values"])
+    except EngineError:
+        pass
+    except TypeError:
+        if all(isinstance(value, int | float) for value in description["values"]):
+            raise
+
+
+@theory("A network that is saved and loaded is the same, bit for bit.", wild_cases())
+def files_keep_everything(case: Case) -> None:
+    """The parameters, and so the equilibrium."""
+    with tempfile.TemporaryDirectory() as folder:
+        save(Path(folder, "net.npz"), case.params)
+        found, _, _ = load(Path(folder, "net.npz"))
+    assert found.network == case.network
+    np.testing.assert_array_equal(found.theta, case.params.theta)
+    backend = NumbaBackend(found.network, found)
+    relaxed = backend.relax(backend.clamp(case.x, case.y), case.beta).state
+    expected = case.backend.relax(case.clamped, case.beta).state
+    np.testing.assert_array_equal(relaxed, expected)
+
+
+def _relax_small(beta: Any, rows: Any) -> None:
+    network = looped_mlp(3, 2, 2)
+    backend = NumbaBackend(network, initial_params(network, np.random.default_rng(0)))
+    with np.errstate(all="ignore"):
+        backend.relax(backend.clamp([rows], [[0.0, 1.0]]), beta)

@@ -1,0 +1,111 @@
+"""What theory says of a gradient and of an update."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from adapters.torch_autograd import implicit_gradient
+from engine.arrays import BoolArray, FloatArray
+from engine.backend import Clamped, Relaxation
+from engine.coupling import Lateral
+from engine.estimator import Estimator, centered, estimate
+from engine.network import Network
+from engine.optimizer import Adam
+from engine.params import Params
+from engine.run import Run
+from engine.spectral import SpectralCap, recurrent_norm
+from engine.train import Training, train_step
+from experiments.fuzz.strategies import (
+    Case,
+    cases,
+    quadratic_networks,
+    smooth_networks,
+    wild_cases,
+)
+from experiments.fuzz.theory import theory
+
+TIGHT = Relaxation(3000, 1e-13)
+
+
+@theory(
+    "The centered estimate is the gradient by autograd, up to a bias of order beta squared.",
+    cases(any_network=smooth_networks(), high=0.7),
+)
+def gradient_is_right(case: Case) -> None:
+    """At a beta whose square is far below the tolerance of the comparison."""
+    beta = 1e-3 / (1.0 + case.network.readout.curvature(case.params))
+    found = _gradient(case, case.clamped, centered(beta))
+    exact = implicit_gradient(case.network, case.params, case.x, case.y)
+    error = float(np.linalg.norm(found - exact))
+    assert error <= 1e-3 * float(np.linalg.norm(exact)) + 1e-7, error
+
+
+@theory("The estimate does not depend on the order of its phases.", wild_cases())
+def phases_have_no_order(case: Case) -> None:
+    """Centered pairs change places under `beta -> -beta`."""
+    pairs = centered(0.05)
+    found, expected = (_gradient(case, case.clamped, p) for p in (pairs, pairs[::-1]))
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@theory("A sample of weight two counts as two samples.", cases())
+def weights_are_repetitions(case: Case) -> None:
+    """In the whole estimate, free phase and read-out included."""
+    counts = case.rng.integers(0, 3, len(case.x))
+    counts[0] += 1
+    rows = np.repeat(np.arange(len(case.x)), counts)
+    weighted = case.backend.clamp(case.x, case.y, counts)
+    repeated = case.backend.clamp(case.x[rows], case.y[rows])
+    found, expected = (_gradient(case, c, centered(0.1)) for c in (weighted, repeated))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+
+
+@theory("A synapse sees its two ends and nothing else.", cases(quadratic_networks()))
+def learning_is_local(case: Case) -> None:
+    """Moving one unit of one sample changes only the parameters with an end there."""
+    unit = int(case.rng.integers(case.network.units))
+    settled = case.backend.relax(case.clamped)
+    moved = settled.state.copy()
+    moved[0, unit] += 0.5
+    parts = []
+    for state in (settled.state, moved):
+        total = np.zeros(case.network.size)
+        case.backend.accumulate(case.clamped, replace(settled, state=state), total, energy=0.7)
+        parts.append(total)
+    assert not (parts[0] != parts[1])[~_touched(case.network, unit)].any()
+
+
+@theory("After every update the recurrent norm is at or below the cap.", cases(quadratic_networks(), high=0.9))
+def cap_holds(case: Case) -> None:
+    """Under updates so large that only the cap can hold them."""
+    backend = type(case.backend)(case.network, case.params)
+    training = Training(optimizer=Adam(0.5), schedule="constant", cap=SpectralCap(0.9))
+    run = Run.start(case.network, Adam.moments, backend.dtype, seed=0)
+    for _ in range(3):
+        train_step(backend, case.x, case.y, training, run, total=1)
+        assert recurrent_norm(backend.params) <= 0.9 + 1e-9
+
+
+def _gradient(case: Case, clamped: Clamped, estimator: Estimator) -> FloatArray:
+    gradient = np.zeros(case.network.size)
+    estimate(case.backend, clamped, estimator, gradient, TIGHT)
+    return gradient
+
+
+def _touched(network: Network, unit: int) -> BoolArray:
+    """Mark the parameters with an end at `unit`."""
+    owner, inside = next(
+        (name, unit - span.start)
+        for name, span in network.columns.items()
+        if span.start <= unit < span.stop
+    )
+    marks = Params(network, np.zeros(network.size))
+    for coupling in network.couplings:
+        if owner not in coupling.layers:
+            continue
+        block = marks[coupling.name]
+        if isinstance(coupling, Lateral) or coupling.layers[0] == owner != coupling.layers[-1]:
+            block[inside] = 1
+        if coupling.layers[-1] == owner:
+            block[..., inside] = 1
+    return marks.theta == 1

@@ -1,0 +1,19 @@
+"""How hard Hypothesis tries: `ci` is fast and repeatable, `dev` looks further, `fuzz` hunts."""
+
+from hypothesis import HealthCheck, settings
+
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+PROFILES = {
+    "ci": settings(
+        deadline=None, derandomize=True, max_examples=25, suppress_health_check=SLOW[:1]
+    ),
+    "dev": settings(deadline=None, max_examples=100, suppress_health_check=SLOW[:1]),
+    "fuzz": settings(deadline=None, max_examples=60, print_blob=False, suppress_health_check=SLOW),
+}
+
+
+def register() -> None:
+    """Make the profiles known to Hypothesis by name."""
+    for name, profile in PROFILES.items():
+        settings.register_profile(name, profile)

@@ -1,0 +1,263 @@
+"""The fuzzer holds the true engine to be right, finds seeded defects, and writes what it finds."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from engine.backend import Clamped, Equilibrium, Relaxation
+from engine.compiled import NumbaBackend
+from engine.coupling import Dense
+from engine.params import Params
+from engine.spectral import SpectralCap
+from experiments.fuzz import __main__ as command
+from experiments.fuzz import strategies
+from experiments.fuzz.catalogue import THEORIES
+from experiments.fuzz.hunt import Failure, Turn, take_turn
+from experiments.fuzz.profiles import PROFILES
+from experiments.fuzz.regression import replay, write_regression
+from experiments.fuzz.strategies import ALL_FEATURES, Case, cases, wild_cases
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 120.0
+
+
+def hunt(names: list[str] | None = None) -> tuple[Turn, float]:
+    """Rotate through the properties until one fails or the patience ends."""
+    began, used = time.perf_counter(), time.process_time()
+    turn = None
+    for number in range(100):
+        for name in names or THEORIES:
+            turn = take_turn(name, number, examples=10)
+            if turn.failure is not None or time.perf_counter() - began > 10 * PATIENCE_S:
+                return turn, time.process_time() - used
+    assert turn is not None
+    return turn, time.process_time() - used
+
+
+class WrongSign(NumbaBackend):
+    """One coupling sends its signals with the opposite sign."""
+
+    def _load(self, params: Params) -> None:
+        super()._load(params)
+        for coupling in self.network.recurrent[-1:]:
+            self._params[coupling.name][...] *= -1.0
+
+
+class Impatient(NumbaBackend):
+    """The last sample of a batch is called converged, wherever it is."""
+
+    def _relax(
+        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: Any
+    ) -> Equilibrium:
+        found = super()._relax(clamped, beta, relaxation, start)
+        if len(found.steps) > 1:
+            early = super()._relax(clamped, beta, replace(relaxation, max_steps=2), start)
+            found.state[-1] = early.state[-1]
+        return found
+
+
+class Leaking(NumbaBackend):
+    """A batch starts where the last one ended, if that fits."""
+
+    _left: Any = None
+
+    def _relax(
+        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: Any
+    ) -> Equilibrium:
+        if start is None and self._left is not None and len(self._left) == len(clamped.x):
+            start = self._left
+        found = super()._relax(clamped, beta, relaxation, start)
+        self._left = found.state
+        return found
+
+
+def use(backend: type[NumbaBackend]) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda patch: patch.setattr(strategies, "NumbaBackend", backend)
+
+
+def forget_transpose(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Dense, "correlate", lambda self, w, x, a, b: (b.T @ a).reshape(w.shape))
+
+
+def forget_cap(patch: pytest.MonkeyPatch) -> None:
+    """The blocks of layered networks are not capped; lateral ones are."""
+    enforce = SpectralCap.enforce
+
+    def partly(cap: SpectralCap, params: Params, *rest: Any) -> None:
+        kept = {c.name: params[c.name].copy() for c in params.network.recurrent}
+        enforce(cap, params, *rest)
+        for coupling in params.network.recurrent:
+            if isinstance(coupling, Dense):
+                params[coupling.name][...] = kept[coupling.name]
+
+    patch.setattr(SpectralCap, "enforce", partly)
+
+
+DEFECTS = {
+    "wrong sign in one coupling": use(WrongSign),
+    "missing transpose": forget_transpose,
+    "tolerance ignored for one sample": use(Impatient),
+    "cap not applied on one path": forget_cap,
+    "state leaked between batches": use(Leaking),
+}
+
+
+@pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS)
+def test_a_seeded_defect_is_found_in_under_two_minutes(
+    defect: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of processor time, which a busy machine does not stretch; and its file fails as it should."""
+    defect(monkeypatch)
+    turn, seconds = hunt()
+    assert turn.failure is not None
+    assert seconds < PATIENCE_S
+    path = write_regression(tmp_path, turn.failure)
+    names: dict[str, Any] = {}
+    exec(compile(path.read_text(encoding="utf-8"), path, "exec"), names)
+    with pytest.raises(Exception, match=r"\S"):
+        names[f"test_{turn.name}"]()
+    monkeypatch.undo()
+    names[f"test_{turn.name}"]()  # and passes once the defect is gone
+
+
+def test_a_failure_is_shrunk_to_a_small_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(Impatient)(monkeypatch)
+    failure = take_turn("converged_is_true", 0, examples=100).failure
+    assert failure is not None
+    case = Case.from_text(failure.example)
+    assert len(case.x) == 2
+    assert case.network.units <= 3
+
+
+@pytest.mark.parametrize("name", THEORIES)
+def test_every_property_holds_on_some_examples(name: str) -> None:
+    turn = take_turn(name, number=7, examples=6)
+    assert turn.failure is None, turn.failure
+    assert turn.examples >= 6
+
+
+def test_properties_are_sentences() -> None:
+    for name, theory in THEORIES.items():
+        assert theory.sentence.endswith("."), name
+        assert theory.check.__doc__, name
+
+
+@given(wild_cases() | cases(dtype=np.float32))
+def test_a_case_survives_its_own_text(case: Case) -> None:
+    again = Case.from_text(json.loads(json.dumps(case.as_text())))
+    assert again.network == case.network
+    assert again.params.theta.dtype == case.params.theta.dtype
+    for name in ("x", "y", "start"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(case, name))
+    np.testing.assert_array_equal(again.params.theta, case.params.theta)
+    assert (again.beta, again.seed, again.norm) == (case.beta, case.seed, case.norm)
+    assert case.features() <= ALL_FEATURES
+
+
+def test_a_known_failure_is_tried_first_the_next_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use(Impatient)(monkeypatch)
+    first = take_turn("converged_is_true", 0, examples=60, database=tmp_path)
+    assert first.failure is not None
+    again = take_turn("converged_is_true", 99, examples=60, database=tmp_path)
+    assert again.failure is not None
+    assert again.failure.example == first.failure.example
+    assert again.examples < first.examples
+
+
+def test_profiles_differ_as_they_say() -> None:
+    assert PROFILES["ci"].derandomize
+    assert not PROFILES["dev"].derandomize
+    assert PROFILES["ci"].max_examples < PROFILES["dev"].max_examples
+
+
+def test_a_regression_file_of_odd_text_still_compiles(tmp_path: Path) -> None:
+    failure = Failure(
+        "nonsense_is_refused", 'a """ \\ quote\nand more', {"build": "é", "values": []}
+    )
+    path = write_regression(tmp_path, failure)
+    compile(path.read_text(encoding="utf-8"), path, "exec")
+    assert write_regression(tmp_path, failure) == path
+
+
+def test_replay_runs_the_property_on_the_example() -> None:
+    replay("nonsense_is_refused", json.dumps({"build": "Adam", "values": [float("nan")]}))
+    with pytest.raises(KeyError):
+        replay("nonsense_is_refused", json.dumps({"build": "Rocket", "values": []}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--minutes", "0"], "'0' is not a positive number of minutes"),
+        (["--minutes", "nan"], "'nan' is not a positive number"),
+        (["--property", "luck"], "invalid choice: 'luck'"),
+        (["--workers", "0"], "not a whole number of at least 1"),
+    ],
+)
+def test_wrong_options_are_named(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(arguments)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_command_runs_clean_and_reports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["nonsense_is_refused"]
+    arguments = ["--minutes", "0.01", "--workers", "1", "--seed", "3", "--out", str(tmp_path)]
+    assert command.main([*arguments, "--property", *names]) == 0
+    said = capsys.readouterr().out
+    assert "1 properties for 0.01 min, seed 3." in said
+    assert "1 of 1 properties" in said
+    assert not list(tmp_path.glob("*.py"))
+
+
+def test_a_failure_gives_exit_code_one_and_the_command_to_replay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = Failure("cap_holds", "AssertionError: 2 > 0.9", {"build": "Adam", "values": []})
+    turns = [Turn("cap_holds", 5, frozenset({"tanh"}), 0.1, failure)]
+    monkeypatch.setattr(command, "_turns", lambda *_: iter(turns))
+    assert command.main(["--property", "cap_holds", "--out", str(tmp_path)]) == 1
+    (path,) = tmp_path.glob("test_cap_holds_*.py")
+    said = capsys.readouterr().out.replace("\n", "")
+    assert f"python -m pytest {path}" in said
+    assert "1 failures" in said
+
+
+def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-m", "experiments.fuzz", "--workers", "1", "--out", str(tmp_path)]
+    child = subprocess.Popen(
+        [*arguments, "--property", "nonsense_is_refused"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        start_new_session=True,
+    )
+    assert child.stdout is not None
+    assert "1 properties" in child.stdout.readline()
+    while not any(tmp_path.iterdir()) and child.poll() is None:
+        time.sleep(0.2)  # until the hunt has begun
+    child.send_signal(signal.SIGINT)
+    said, _ = child.communicate(timeout=300)
+    assert child.returncode == 130
+    assert "Stopped: " in said
+    assert "Traceback" not in said
