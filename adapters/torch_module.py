@@ -92,14 +92,11 @@ class Phases:
         """Return an equilibrium, its steps and its residual, without a graph."""
         rounding = 8.0 * torch.finfo(x.dtype).eps
         betas = [abs(b) for b, _ in self.estimator]
+        way = self.free
         if beta != 0.0:
             way = self.nudged.nudged(beta, rounding)
-        else:  # a free state that is a phase of the estimate is as exact as the others
-            way = (
-                self.free.nudged(min(b for b in betas if b), rounding)
-                if 0.0 in betas
-                else self.free
-            )
+        elif 0.0 in betas:  # a free state that is a phase of the estimate is as exact as the others
+            way = self.free.nudged(min(b for b in betas if b != 0.0), rounding)
         with torch.no_grad():
             drive = dynamics.clamped_drive(self.network, blocks, x)
             start = dynamics.activate(self.network, drive) if start is None else start

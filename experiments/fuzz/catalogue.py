@@ -1,4 +1,4 @@
-"""All properties, in the order in which they are tried."""
+"""All properties there are: importing a module enters those in it."""
 
 from experiments.fuzz import description, equilibrium, learning, symmetry
 from experiments.fuzz.theory import THEORIES
