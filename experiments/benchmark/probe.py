@@ -69,9 +69,9 @@ def _train(setting: Setting, count: int) -> float:
     from engine import Adam, NumbaBackend, Relaxation, SpectralCap, Training, initial_params
     from engine.network import layered, looped_mlp
     from engine.run import Run
-    from engine.train import train_step
+    from engine.train import Step, train_step
 
-    step = train_step
+    step: Step = train_step
     if setting.learner == "bptt":
         from experiments.parity.baselines import bptt_step
 

@@ -75,7 +75,10 @@ def learning_is_local(case: Case) -> None:
     assert not (parts[0] != parts[1])[~_touched(case.network, unit)].any()
 
 
-@theory("After every update the recurrent norm is at or below the cap.", cases(quadratic_networks(), high=0.9))
+@theory(
+    "After every update the recurrent norm is at or below the cap.",
+    cases(quadratic_networks(), high=0.9),
+)
 def cap_holds(case: Case) -> None:
     """Under updates so large that only the cap can hold them."""
     backend = type(case.backend)(case.network, case.params)
@@ -108,4 +111,5 @@ def _touched(network: Network, unit: int) -> BoolArray:
             block[inside] = 1
         if coupling.layers[-1] == owner:
             block[..., inside] = 1
-    return marks.theta == 1
+    marked: BoolArray = marks.theta == 1
+    return marked

@@ -6,17 +6,16 @@ Shapes are drawn by Hypothesis, so that they shrink; numbers come from a drawn s
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from engine import dynamics
 from engine.arrays import FloatArray
 from engine.attention import Attention, Hopfield
-from engine.backend import Clamped
+from engine.backend import Clamped, Solver
 from engine.checkpoint import describe_network, network_from
 from engine.compiled import NumbaBackend
-from engine.coupling import Lateral
 from engine.network import Network, layered, looped_mlp
 from engine.params import Params, initial_params
 from engine.readout import SoftmaxReadout
@@ -45,7 +44,8 @@ def stacks(
     draw: st.DrawFn, depth: int = 4, activations: Sequence[str] = ("tanh", "hard_sigmoid")
 ) -> Network:
     """Layered networks of up to `depth` layers and both read-outs."""
-    readout = draw(st.sampled_from(["softmax", "squared_error"]))
+    readouts: tuple[Literal["softmax", "squared_error"], ...] = ("softmax", "squared_error")
+    readout = draw(st.sampled_from(readouts))
     outside = 1 if readout == "squared_error" else 2
     sizes = draw(st.lists(SIZES, min_size=1 + outside, max_size=depth + outside))
     return layered(sizes, draw(st.sampled_from(activations)), readout)
@@ -117,7 +117,7 @@ def attention_bound(coupling: Attention | Hopfield, w: FloatArray) -> tuple[floa
     `docs/maths.md` derives it.
     """
     if isinstance(coupling, Hopfield):
-        return coupling.sharpness * np.linalg.norm(w, 2) ** 2 / 2, 0.0
+        return float(coupling.sharpness * np.linalg.norm(w, 2) ** 2 / 2), 0.0
     heads = coupling.split(w)
     products = [
         np.linalg.norm(q, 2) * np.linalg.norm(k, 2)
@@ -131,7 +131,7 @@ def attention_bound(coupling: Attention | Hopfield, w: FloatArray) -> tuple[floa
 
 def _scale_attention(params: Params, norm: float) -> None:
     """Scale attention and memories, an equal share of `norm` for each."""
-    recurrent = params.network.recurrent
+    recurrent = [c for c in params.network.recurrent if isinstance(c, Attention | Hopfield)]
     for coupling in recurrent:
         share, block = norm / len(recurrent), params[coupling.name]
         a, b = attention_bound(coupling, block.astype(np.float64))
@@ -200,10 +200,12 @@ class Case:
         return np.random.default_rng(self.seed)
 
     @property
-    def solvers(self) -> list[str]:
+    def solvers(self) -> list[Solver]:
         """Solvers that the backend and the network have."""
         inside = any(len(coupling.layers) == 1 for coupling in self.network.recurrent)
-        return sorted(self.backend.solvers - ({"alternating"} if inside else set()))
+        names: list[Solver] = ["fixed_point", "anderson"]
+        names += [] if inside else ["alternating"]
+        return [name for name in names if name in self.backend.solvers]
 
     def features(self) -> set[str]:
         """Name what is special about it, for the coverage that the fuzzer shows."""
@@ -272,9 +274,9 @@ def cases(
     norm = draw(st.floats(low, high))
     samples = draw(st.integers(1, 6))
     params = random_params(network, rng, norm, dtype)
-    x = random_inputs(network, rng, samples).astype(dtype)
-    y = random_targets(network, rng, samples).astype(dtype)
-    start = random_states(network, rng, samples).astype(dtype)
+    x: FloatArray = random_inputs(network, rng, samples).astype(dtype)
+    y: FloatArray = random_targets(network, rng, samples).astype(dtype)
+    start: FloatArray = random_states(network, rng, samples).astype(dtype)
     scale = draw(st.sampled_from(scales))
     _spoil(params, x, norm, scale)
     if scale == "denormal" or not network.recurrent:

@@ -12,9 +12,9 @@ from engine.activation import ACTIVATIONS
 from engine.coupling import Dense, InputDrive, Lateral
 from engine.network import Layer, Network, looped_mlp
 from engine.readout import SoftmaxReadout
+from experiments.fuzz.strategies import transformers
 from golden.cases import judged_networks
 from golden.couplings import check_activation, check_coupling, check_network
-from experiments.fuzz.strategies import transformers
 
 
 @dataclass(frozen=True)

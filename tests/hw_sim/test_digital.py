@@ -12,8 +12,8 @@ from engine.errors import EngineError
 from engine.network import looped_mlp
 from engine.params import Params, initial_params
 from engine.spectral import recurrent_norm
-from hw_sim.digital import RANDOM_BITS, DigitalBackend, DigitalConfig
 from experiments.fuzz.strategies import Case, cases, quadratic_networks, random_params
+from hw_sim.digital import RANDOM_BITS, DigitalBackend, DigitalConfig
 
 
 def _ideal(params: Params, x: FloatArray, y: FloatArray | None = None, beta: float = 0.0):  # type: ignore[no-untyped-def]

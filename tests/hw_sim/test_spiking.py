@@ -10,8 +10,8 @@ from engine.errors import EngineError
 from engine.network import layered, looped_mlp
 from engine.params import initial_params
 from engine.readout import SoftmaxReadout
-from hw_sim.spiking import SpikingBackend, SpikingConfig, fan_out
 from experiments.fuzz.strategies import Case, cases, quadratic_networks
+from hw_sim.spiking import SpikingBackend, SpikingConfig, fan_out
 
 TIGHT = Relaxation(3000, 1e-12)
 
