@@ -56,6 +56,7 @@ WHOLE_STEPS = {
     "anderson": "a substrate has no memory for earlier steps",
     "alternating": "a substrate updates all units at once",
     "damping": "a substrate takes whole steps",
+    "attention": "no substrate has a model of attention",
 }
 BOUNDED = {"overflow": "words and conductances saturate, so no drive overflows"}
 ONE_BY_ONE = {"overflow": "events add to a drive one by one, so opposite infinities never meet"}

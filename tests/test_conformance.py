@@ -10,6 +10,7 @@ from engine.errors import DivergenceError, EngineError
 from engine.estimator import centered, estimate
 from engine.network import looped_mlp
 from engine.params import Params
+from engine.spectral import has_cap
 from tests.conformance import (
     CANDIDATES,
     NETWORKS,
@@ -32,7 +33,12 @@ def candidate(request: pytest.FixtureRequest) -> Candidate:
 
 @pytest.fixture(params=NETWORKS.values(), ids=NETWORKS)
 def trial(request: pytest.FixtureRequest, candidate: Candidate) -> Trial:
-    return Trial(candidate, request.param)
+    trial = Trial(candidate, request.param)
+    if "attention" in candidate.unsupported and not has_cap(trial.network):
+        with pytest.raises(EngineError, match="has no model"):
+            candidate.build(trial.network, trial.params)
+        pytest.skip(candidate.unsupported["attention"])
+    return trial
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_closed_forms_of_every_network(name: str) -> None:
     assert failing(judged_networks()[name]) == []
 
 
-@given(transformers())
+@given(transformers().filter(lambda network: network.readout.outputs > 1))  # else all slopes are 0
 def test_closed_forms_of_any_attention(network: Network) -> None:
     assert failing(network) == []
 
