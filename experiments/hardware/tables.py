@@ -98,7 +98,8 @@ def headline_table(contests: Sequence[Contest]) -> Table:
     caption = (
         "Energy until the target accuracy. The ratio is EqProp over its rival in the same "
         "technology, priced with the same draw of prices. In brackets the 5th and 95th percentile "
-        "over the ranges of the prices; undecided means that 1 lies between them."
+        "over the ranges of the prices; undecided means that 1 lies between them. Ranges reach "
+        "further up than down, so a nominal value may lie at the low end of its bracket."
     )
     return Table("Energy of training at equal accuracy", header, tuple(rows), caption, 3)
 
@@ -219,7 +220,7 @@ def sweep_table(title: str, outcomes: Sequence[Outcome], caption: str) -> Table:
 
 def prices_table(technologies: Sequence[Technology]) -> Table:
     """Every price with its range, source and status."""
-    rows: list[tuple[Cell, ...]] = []
+    rows = []
     for technology in technologies:
         for section, price in technology.listed():
             unit = {"energy": "J", "latency": "s", "area": "m²", "endurance": "writes"}[section]

@@ -125,7 +125,7 @@ def test_a_seeded_defect_is_found_in_under_two_minutes(
     path = write_regression(tmp_path, turn.failure)
     names: dict[str, Any] = {}
     exec(compile(path.read_text(encoding="utf-8"), path, "exec"), names)
-    with pytest.raises(Exception, match=r"\S"):
+    with pytest.raises(Exception):  # noqa: B017, PT011 - a property may raise anything
         names[f"test_{turn.name}"]()
     monkeypatch.undo()
     names[f"test_{turn.name}"]()  # and passes once the defect is gone
@@ -171,10 +171,10 @@ def test_a_known_failure_is_tried_first_the_next_time(
     use(Impatient)(monkeypatch)
     first = take_turn("converged_is_true", 0, examples=60, database=tmp_path)
     assert first.failure is not None
-    again = take_turn("converged_is_true", 99, examples=60, database=tmp_path)
+    assert take_turn("converged_is_true", 99, examples=1).failure is None
+    again = take_turn("converged_is_true", 99, examples=1, database=tmp_path)
     assert again.failure is not None
     assert again.failure.example == first.failure.example
-    assert again.examples < first.examples
 
 
 def test_profiles_differ_as_they_say() -> None:

@@ -64,7 +64,9 @@ def test_the_report_is_written_and_says_who_wins(finished: tuple[Path, str]) -> 
     assert len(content["contests"]) == 2 * (4 + 1 + 1)
     for contest in content["contests"]:
         ratio = contest["ratio"]
-        assert ratio["low"] <= ratio["nominal"] <= ratio["high"]
+        assert 0.0 < ratio["low"] <= ratio["high"]
+        rival = contest["rival_energy_j"]
+        assert ratio["nominal"] == pytest.approx(contest["energy_j"]["nominal"] / rival)
         assert contest["verdict"] in printed
         for parts in ("kind", "phase", "place"):
             total = sum(contest[f"energy_by_{parts}_j"].values())
