@@ -19,7 +19,7 @@ from rich.text import Text
 
 from engine.errors import EngineError
 from engine.progress import progress_bar
-from experiments.benchmark.epochs import CONTESTS, Contest, find_contest, measure_epochs
+from experiments.benchmark.epochs import CONTESTS, DIGITS, find_contest, measure_epochs
 from experiments.benchmark.floor import Grid, measure_floor
 from experiments.benchmark.goals import Measured
 from experiments.benchmark.growth import (
@@ -36,7 +36,7 @@ from experiments.tasks import TASKS, TaskError
 
 PARTS = ("floor", "epoch", "growth")
 QUICK_GRID = Grid((64, 256), (16, 128), ((256, 128),), Effort(0.2, fewest=3, most=20))
-QUICK_CONTESTS = (Contest("digits", 0.96, 20),)
+QUICK_CONTESTS = (DIGITS,)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
