@@ -5,7 +5,7 @@ side. Couplings send summed variables, the local rule is a subexpression of the 
 check the engine, not to be fast: every step is a run of one time step in Brian2's numpy target.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,13 +28,17 @@ except ImportError:
 # runs one place before the group that it goes to.)
 SOFTMAX_ODDS, SOFTMAX_NORM, SOFTMAX_ERROR, DRIVES, IMAGES = 2, 4, 6, 8, 10
 
-FORMULAS = {"tanh": "tanh(total)", "hard_sigmoid": "clip(total, 0, 1)"}
+FORMULAS = {
+    "tanh": "tanh(total)",
+    "hard_sigmoid": "clip(total, 0, 1)",
+    "relu": "clip(total, 0, inf)",
+}
 
 
 class Brian2Backend(Backend):
     """Run a network in Brian2, in double precision."""
 
-    solvers: ClassVar[frozenset[str]] = frozenset({"fixed_point"})
+    solvers = frozenset({"fixed_point"})
 
     @property
     def dtype(self) -> npt.DTypeLike:
@@ -208,7 +212,8 @@ class _Simulation:
         if name not in self._synapses:  # a bias: its synapse has one end
             coupling = next(c for c in self._network.couplings if c.name == name)
             states = np.array(self._layers[coupling.layers[0]].s[:])
-            return states.reshape(self._samples, -1).sum(0)
+            total: FloatArray = states.reshape(self._samples, -1).sum(0)
+            return total
         synapses, shape = self._synapses[name]
         measured: FloatArray = np.array(synapses.hebb[:]).reshape(self._samples, *shape).sum(0)
         return measured

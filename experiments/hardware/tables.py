@@ -220,7 +220,7 @@ def sweep_table(title: str, outcomes: Sequence[Outcome], caption: str) -> Table:
 
 def prices_table(technologies: Sequence[Technology]) -> Table:
     """Every price with its range, source and status."""
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for technology in technologies:
         for section, price in technology.listed():
             unit = {"energy": "J", "latency": "s", "area": "m²", "endurance": "writes"}[section]
