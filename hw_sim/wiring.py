@@ -24,7 +24,10 @@ def places(network: Network) -> tuple[str, ...]:
 
 
 def check_network(network: Network) -> None:
-    """Refuse couplings and read-outs that no substrate has a model of."""
+    """Refuse activations, couplings and read-outs that no substrate has a model of."""
+    for layer in network.layers:
+        if layer.activation not in ("tanh", "hard_sigmoid"):
+            raise EngineError(f"activation '{layer.activation}' has no model in hw_sim.")
     for coupling in network.couplings:
         if not isinstance(coupling, InputDrive | Bias | Dense | Lateral):
             kind = type(coupling).__name__

@@ -105,8 +105,8 @@ class _Instrumented(ReferenceBackend):
         _Traced.products[f"{_Traced.phase} activations"] += sum(map(len, drive.values()))
         return super()._activate(drive)
 
-    def _correlate(self, coupling, x, ends):  # type: ignore[no-untyped-def]
-        part = scalar.correlate(coupling, _traced(x), [_traced(end) for end in ends])
+    def _correlate(self, coupling, w, x, ends):  # type: ignore[no-untyped-def]
+        part = scalar.correlate(coupling, w, _traced(x), [_traced(end) for end in ends])
         return [float(value) for value in part]
 
     def _accumulate(self, clamped, equilibrium, gradient, energy, cost):  # type: ignore[no-untyped-def]

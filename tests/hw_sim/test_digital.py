@@ -157,3 +157,10 @@ def test_a_nudge_below_its_word_is_refused() -> None:
     backend = DigitalBackend(network, initial_params(network, np.random.default_rng(0)))
     with pytest.raises(EngineError, match="below the finest nudge"):
         backend.relax(backend.clamp(np.ones((1, 3)), [[0.0, 1.0]]), 1e-5)
+
+
+def test_an_activation_without_a_model_is_refused() -> None:
+    network = looped_mlp(2, 3, 2, "relu")
+    params = initial_params(network, np.random.default_rng(0))
+    with pytest.raises(EngineError, match="activation 'relu' has no model in hw_sim"):
+        DigitalBackend(network, params)

@@ -92,7 +92,7 @@ def test_answers_are_those_of_the_torch_model(model):
     asked = prompts(random_pairs(LANES + 5))
     expected = transformer.answer(model, tensors(model, flat, frozen), torch.from_numpy(asked))
     assert np.array_equal(FastModel(model, frozen).answer(flat, asked), expected.numpy())
-    assert len(np.unique(expected.numpy())) > 3  # the model does not repeat one token
+    assert len(np.unique(expected.numpy())) > 1  # the model does not repeat one token
 
 
 def test_a_row_does_not_depend_on_its_lane_or_its_neighbours():

@@ -49,8 +49,8 @@ def test_the_torch_stack_learns_what_the_kernels_learn(model):
         first, second = (learner.learn(rows, step) for learner in learners)
         np.testing.assert_allclose(first, second, rtol=2e-5)
     (flat, _), (other, _) = (learner.state() for learner in learners)
-    moved = np.abs(flat - held[0]).max()
-    assert np.abs(flat - other).max() < 0.02 * moved
+    # As a whole: Adam turns the rounding of a slope that is all but zero into a whole step.
+    assert np.linalg.norm(flat - other) < 0.02 * np.linalg.norm(flat - held[0])
     asked = np.stack([prompts(random_pairs(30, seed)) for seed in seeds])
     answers = [learner.answer(asked) for learner in learners]
     assert answers[0].shape == (2, 30, 12)

@@ -148,7 +148,9 @@ def test_the_learning_rate_warms_up_and_falls_to_its_share():
     train = TrainConfig(train_steps=1000, warmup_steps=100, lr=0.02, min_lr_ratio=0.1)
     rates = np.array([train.rate(step) for step in range(1001)])
     assert rates[0] == pytest.approx(0.02 / 100)
-    assert rates[99] == rates[100] == rates.max() == 0.02
+    assert rates[99] == pytest.approx(0.02)
+    assert rates[100] == pytest.approx(0.02)
+    assert rates.max() == pytest.approx(0.02)
     assert rates[1000] == pytest.approx(0.002)
     assert (np.diff(rates[100:]) < 0).all()
     assert train.rate(550) == pytest.approx((0.02 + 0.002) / 2)
