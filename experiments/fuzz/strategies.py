@@ -289,7 +289,8 @@ def wild_cases(
     any_network: st.SearchStrategy[Network] | None = None, **limits: Any
 ) -> st.SearchStrategy[Case]:
     """Cases with numbers of every scale, of networks whose recurrent drive is a matrix."""
-    return cases(any_network or quadratic_networks(), scales=SCALES, **limits)
+    chosen = quadratic_networks() if any_network is None else any_network
+    return cases(chosen, scales=SCALES, **limits)
 
 
 def _spoil(params: Params, x: FloatArray, norm: float, scale: str) -> None:
