@@ -7,12 +7,10 @@ kept in the output folder: a second call goes on where the first one stopped.
 import argparse
 import hashlib
 import json
-import platform
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 from joblib import cpu_count
@@ -21,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.errors import EngineError
+from experiments.machine import describe_machine
 from experiments.options import positive
 from experiments.parity.contestants import Job, compile_kernels
 from experiments.parity.report import print_summary, write_report
@@ -70,7 +69,11 @@ def compare(options: argparse.Namespace, command: str, console: Console) -> None
                 jobs.append(Job(task, name, seed, settings))
     records = _finish(jobs, options.out / "runs", options, console)
     summary = write_report(
-        records, options.out, best_baseline=BEST_BASELINE, command=command, machine=_machine()
+        records,
+        options.out,
+        best_baseline=BEST_BASELINE,
+        command=command,
+        machine=describe_machine(),
     )
     print_summary(summary, console)
     console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
@@ -150,14 +153,6 @@ def _marked(job: Job, data: Path | None) -> Job:
         return job
     checksum = hashlib.sha256(data.read_bytes()).hexdigest()
     return replace(job, settings=replace(job.settings, data=checksum))
-
-
-def _machine() -> dict[str, str]:
-    """Say where the numbers come from."""
-    packages = ("numpy", "numba", "scipy", "scikit-learn", "torch", "gymnasium")
-    found = {"python": platform.python_version(), "system": platform.system()}
-    found |= {"machine": platform.machine(), "cores": str(cpu_count())}
-    return found | {name: version(name) for name in packages}
 
 
 def _parser() -> argparse.ArgumentParser:

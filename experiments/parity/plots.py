@@ -10,11 +10,8 @@ from experiments.parity.bars import draw_accuracies, draw_gaps, draw_seconds
 from experiments.parity.curves import draw_cosines, draw_learning_curves, draw_steps
 from experiments.parity.runs import Runs
 from experiments.parity.summary import Summary
-from experiments.reporting.document import Figure
-from experiments.reporting.plot_style import STYLE, for_dark_page, to_png, to_svg
-
-FOLDER = "plots"
-"""Where the plots lie, relative to the report."""
+from experiments.reporting.picture import Picture, take_picture
+from experiments.reporting.plot_style import STYLE
 
 
 @dataclass(frozen=True)
@@ -25,15 +22,6 @@ class Plot:
     title: str
     caption: str
     draw: Callable[[Summary, Runs], Drawing | None]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A plot as drawn: the figure of the report, and the same as PNG."""
-
-    name: str
-    figure: Figure
-    png: bytes
 
 
 PLOTS = (
@@ -91,9 +79,5 @@ def draw_plots(summary: Summary, runs: Runs) -> list[Picture]:
         for plot in PLOTS:
             drawing = plot.draw(summary, runs) if runs else None
             if drawing is not None:
-                svg = to_svg(drawing)
-                drawing.set_layout_engine("none")  # it is laid out: not once more for the PNG
-                path = f"{FOLDER}/{plot.name}.png"
-                figure = Figure(plot.title, plot.caption, path, svg, for_dark_page(svg))
-                pictures.append(Picture(plot.name, figure, to_png(drawing)))
+                pictures.append(take_picture(plot.name, plot.title, plot.caption, drawing))
     return pictures

@@ -2,26 +2,24 @@
 
 import csv
 import io
-import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.text import Text
 
 from experiments.parity.details import returns_table
 from experiments.parity.document import build_document, lead_sentences
-from experiments.parity.plots import FOLDER, draw_plots
+from experiments.parity.plots import draw_plots
 from experiments.parity.runs import Runs, arrange_runs
 from experiments.parity.summary import Summary, summarise
 from experiments.parity.tables import controls_table, goals_table, headline_table
-from experiments.records import Point, Record, write_bytes, write_text
+from experiments.records import Point, Record, write_text
 from experiments.reporting.html_page import render_html
+from experiments.reporting.json_page import render_json
 from experiments.reporting.markdown_page import render_markdown
+from experiments.reporting.picture import write_picture
 from experiments.reporting.terminal_table import rich_table
 
 
@@ -42,8 +40,7 @@ def write_report(
     summary = summarise(list_records(runs), best_baseline)
     pictures = draw_plots(summary, runs)
     for picture in pictures:
-        write_bytes(folder / FOLDER / f"{picture.name}.png", picture.png)
-        write_text(folder / FOLDER / f"{picture.name}.svg", picture.figure.svg)
+        write_picture(folder, picture)
     figures = {picture.name: picture.figure for picture in pictures}
     document = build_document(summary, runs, figures, command, machine)
     write_text(folder / "metrics.csv", metrics_csv(runs))
@@ -92,21 +89,4 @@ def results_json(summary: Summary, runs: Runs, command: str, machine: Mapping[st
         "summary": asdict(summary),
         "runs": [asdict(record) for record in list_records(runs)],
     }
-    return json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: no NaN, no numpy scalars, text as keys."""
-    match value:
-        case Mapping():
-            return {str(key): _plain(entry) for key, entry in value.items()}
-        case list() | tuple():
-            return [_plain(entry) for entry in value]
-        case np.generic():
-            return _plain(value.item())
-        case float():
-            return value if math.isfinite(value) else None
-        case None | bool() | int() | str():
-            return value
-        case _:
-            return str(value)
+    return render_json(content)
