@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help parity hardware test check bench fuzz clean
+.PHONY: help parity hardware verify test check bench fuzz clean
 help:            ## Show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -13,6 +13,9 @@ parity: $(READY) ## Train EqProp and backprop side by side and print the table
 
 hardware: $(READY) ## Say what training would cost on simulated hardware
 	$(BIN)/python -m experiments.hardware $(ARGS)
+
+verify: $(READY) ## Establish every claim of the project again
+	$(BIN)/python -m experiments.verify $(ARGS)
 
 test: $(READY)   ## Run the tests
 	$(BIN)/python -m pytest $(ARGS)

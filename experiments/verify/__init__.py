@@ -1,0 +1,1 @@
+"""Every claim of the project, established again by one command: python -m experiments.verify."""

@@ -1,0 +1,123 @@
+"""Establish every claim of the project again, and say which ones hold.
+
+Each track is one claim with an experiment that could refute it. The score follows from the
+measurements by a stated rule. A claim that fails is printed as failed, and the command then
+returns 1.
+"""
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from joblib import cpu_count
+from rich.console import Console
+from rich.text import Text
+
+from engine.progress import progress_bar
+from experiments.machine import describe_machine
+from experiments.options import positive
+from experiments.parity.contestants import compile_kernels
+from experiments.reporting.terminal_table import rich_table
+from experiments.verify.document import check_table, lead_sentences, totals_table, track_table
+from experiments.verify.registry import all_tracks, find_tracks
+from experiments.verify.report import write_report
+from experiments.verify.runner import Outcome, run_tracks
+from experiments.verify.track import Effort, Status, Track, VerifyError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code: 1 if a claim failed, 2 if it could not run."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    console = Console(markup=False)  # a path may hold brackets
+    if not console.is_terminal:
+        console.width = 120  # a file has room for the whole table
+    try:
+        options = _parser().parse_args(given)
+        command = shlex.join(["python", "-m", "experiments.verify", *given])
+        return verify(options, command, console)
+    except (VerifyError, OSError) as error:
+        console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
+        return 2
+    except KeyboardInterrupt:
+        console.print("Stopped. No report was written.")
+        return 130
+
+
+def verify(options: argparse.Namespace, command: str, console: Console) -> int:
+    """Run the tracks, write the report and print its summary; return 1 if a claim failed."""
+    effort = Effort(options.effort)
+    tracks = find_tracks(options.track)
+    left_out = [f"{n} ({t.title})" for n, t in all_tracks().items() if t not in tracks]
+    options.out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be is found before
+    compile_kernels()  # once, before several processes want it at the same time
+    began = time.perf_counter()
+    outcomes = _run(tracks, effort, options.workers)
+    totals = write_report(
+        outcomes,
+        options.out,
+        seconds=time.perf_counter() - began,
+        left_out=left_out,
+        command=command,
+        machine=describe_machine(),
+    )
+    for outcome in outcomes:
+        _print_missed(outcome, console)
+    for table in (totals_table(totals), track_table(outcomes)):
+        console.print(rich_table(table, console.width))
+        console.print()
+    for sentence in lead_sentences(outcomes, totals):
+        console.print(Text(sentence))
+    console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
+    return 1 if totals.failed else 0
+
+
+def _run(tracks: Sequence[Track], effort: Effort, workers: int) -> list[Outcome]:
+    outcomes = []
+    with progress_bar() as bar:
+        task = bar.add_task("tracks", total=len(tracks), note=f"{effort} run")
+        for outcome in run_tracks(tracks, effort, workers):
+            outcomes.append(outcome)
+            bar.update(task, advance=1, note=f"track {outcome.number}: {outcome.status}")
+    return sorted(outcomes, key=lambda outcome: outcome.number)
+
+
+def _print_missed(outcome: Outcome, console: Console) -> None:
+    """Print the checks of a track that is not passed, or the error that stopped it."""
+    if outcome.status is Status.PASSED:
+        return
+    heading = f"Track {outcome.number}, {outcome.title}: {outcome.status}"
+    console.print(Text(heading, style="bold red" if outcome.status is Status.FAILED else "yellow"))
+    if outcome.finding is None:
+        console.print(Text(f"The track stopped with an error: {outcome.error}."))
+    else:
+        missed = [check for check in outcome.finding.checks if not check.held]
+        console.print(rich_table(check_table(missed), console.width))
+    console.print()
+
+
+def _parser() -> argparse.ArgumentParser:
+    listed = "\n".join(f"  {track.number:>2}  {track.title}" for track in all_tracks().values())
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.verify",
+        description=__doc__,
+        epilog=f"tracks:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--track", type=positive, nargs="+", default=[], metavar="N", help="only these tracks")
+    effort = parser.add_mutually_exclusive_group()
+    choose = partial(effort.add_argument, dest="effort", action="store_const")
+    choose("--quick", const=Effort.QUICK, help="a smoke run, one minute")
+    choose("--full", const=Effort.FULL, help="more seeds at full size")
+    parser.set_defaults(effort=Effort.DEFAULT)
+    add("--out", type=Path, default=Path("results/verify"), help="folder (results/verify)")
+    add("--workers", type=positive, default=cpu_count(), metavar="N", help="tracks at once (cores)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

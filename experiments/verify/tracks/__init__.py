@@ -1,0 +1,1 @@
+"""One file for each track; a file with a `TRACK` is found without being named anywhere else."""
