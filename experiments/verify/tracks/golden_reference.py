@@ -1,0 +1,200 @@
+"""Track 22: every backend does what a scalar reference does, step by step."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+
+from adapters.torch_backend import TorchBackend
+from engine.backend import Backend
+from engine.compiled import NumbaBackend
+from engine.network import layered, looped_mlp
+from experiments.reporting.document import Table
+from experiments.verify.digits import seeds
+from experiments.verify.track import Check, Effort, Finding, Size, Track
+from golden.cases import CAP, UNCAPPED, Case, Factory, initial_case, trained_case
+from golden.compare import THRESHOLDS, Comparison, compare_rules, compare_steps
+from golden.couplings import THRESHOLD, check_network
+from golden.reference import ReferenceBackend
+
+CLAIM = (
+    "The compiled engine, torch and a scalar reference that shares no code with them take the same "
+    "steps and accumulate the same local rule, in single and in double precision; the closed forms "
+    "behind them are those of autograd."
+)
+BACKENDS: dict[str, Factory] = {
+    "numba": NumbaBackend,
+    "torch": partial(TorchBackend, device="cpu"),
+    "scalar": ReferenceBackend,
+}
+NETWORKS = {"looped": looped_mlp(5, 10, 3), "layered": layered((5, 10, 10, 3))}
+NUDGE = 0.1
+EDGE = 3
+"""How many of the first and of the last steps are shown."""
+FAULT = 1e-6
+"""What one weight is off by in the backend that the harness has to find."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two backends on one case: every step and the local rule."""
+
+    case: str
+    backends: str
+    precision: str
+    beta: float
+    steps: Comparison
+    rule: float
+
+
+def verify(size: Size) -> Finding:
+    """Compare every pair of backends on every case, in both precisions."""
+    cases = [case for seed in seeds(size.seeds) for case in draw_cases(seed)]
+    pairs = [pair for case in cases for pair in compare_case(case, size.amount)]
+    forms = [
+        metric
+        for seed in seeds(size.seeds)
+        for network in NETWORKS.values()
+        for metric in check_network(network, np.random.default_rng(seed))
+    ]
+    missed = sum(not finds_fault(case, size.amount) for case in cases)
+    checks = [_largest(pairs, precision) for precision in ("float32", "float64")]
+    checks += [_largest_rule(pairs, precision) for precision in ("float32", "float64")]
+    errors = [metric.value for metric in forms]
+    checks.append(Check.of_all("Largest relative error of a closed form", errors, "<=", THRESHOLD))
+    checks.append(Check(f"Cases where a weight off by {FAULT:g} is not found", missed, "=", 0.0))
+    return Finding(
+        experiment=(
+            f"{len(cases)} cases: a looped and a layered network, at a recurrent norm of {CAP} and "
+            f"of {UNCAPPED}, with random weights and after training, {size.seeds} seeds. Every "
+            f"pair of backends takes {size.amount} single steps, free and nudged (beta {NUDGE:g}), "
+            "each from its own last state, in both precisions; states and outputs are compared "
+            "after every step and the local rules at one state. drive and correlate of every "
+            "coupling are held to autograd of its potential. To show that the harness can fail, "
+            f"one weight of one backend is moved by {FAULT:g}: it has to be found, and its layer "
+            "named."
+        ),
+        checks=tuple(checks),
+        tables=(_step_table(pairs, size.amount), _pair_table(pairs)),
+        limits=(
+            "Networks of 10 to 20 units: the scalar reference is slow by design.",
+            "Agreement of three backends says that they compute the same thing, not that it is "
+            "the right thing: for that see tracks 2 and 28.",
+            "Where a step expands (norm above 1) a rounding may grow; the limits still have to "
+            "hold over the steps shown.",
+        ),
+        measurements={
+            "pairs": [
+                {
+                    "case": pair.case,
+                    "backends": pair.backends,
+                    "precision": pair.precision,
+                    "beta": pair.beta,
+                    "differences": [row.largest for row in pair.steps.rows],
+                    "rule": pair.rule,
+                }
+                for pair in pairs
+            ]
+        },
+    )
+
+
+def draw_cases(seed: int) -> Iterator[Case]:
+    """Yield both networks below and above a norm of one, at the start and trained."""
+    rng = np.random.default_rng(seed)
+    for name, network in NETWORKS.items():
+        for norm, cap in ((CAP, CAP), (UNCAPPED, None)):
+            start = initial_case(f"{name}, norm {norm}, random", network, rng, norm)
+            yield start
+            yield trained_case(start, cap, f"{name}, norm {norm}, trained")
+
+
+def compare_case(case: Case, steps: int) -> Iterator[Pair]:
+    """Yield the comparison of every pair of backends in both precisions and phases."""
+    for precision in ("float32", "float64"):
+        built = {name: case.build(make, np.dtype(precision)) for name, make in BACKENDS.items()}
+        for left, right in combinations(built, 2):
+            rules = compare_rules(built[left], built[right], case.x, case.y)
+            rule = float(np.max([metric.value for metric in rules]))
+            for beta in (0.0, NUDGE):
+                found = compare_steps(
+                    built[left], built[right], case.x, case.y, beta=beta, steps=steps
+                )
+                yield Pair(case.name, f"{left}, {right}", precision, beta, found, rule)
+
+
+def finds_fault(case: Case, steps: int) -> bool:
+    """Move one recurrent weight a little and ask whether the comparison notices and says where."""
+    wrong = case.params.copy()
+    block = wrong[case.network.recurrent[0].name]
+    block[0, 1] += FAULT
+    if len(case.network.layers) == 1:
+        block[1, 0] += FAULT  # a lateral block is symmetric
+    sound: Backend = case.build(BACKENDS["numba"])
+    faulty = replace(case, params=wrong).build(BACKENDS["numba"])
+    found = compare_steps(sound, faulty, case.x, case.y, steps=steps)
+    if found.passed or found.first is None:
+        return False
+    return found.first.step <= 2 and found.first.layer in case.network.columns
+
+
+def _largest(pairs: list[Pair], precision: str) -> Check:
+    found = [p.steps for p in pairs if p.precision == precision]
+    values = [metric.value for steps in found for metric in steps.metrics]
+    limit = THRESHOLDS[np.dtype(precision)]
+    return Check.of_all(
+        f"Largest difference of a state or output, {precision}", values, "<=", limit
+    )
+
+
+def _largest_rule(pairs: list[Pair], precision: str) -> Check:
+    values = [pair.rule for pair in pairs if pair.precision == precision]
+    limit = THRESHOLDS[np.dtype(precision)]
+    return Check.of_all(
+        f"Largest relative difference of a local rule, {precision}", values, "<=", limit
+    )
+
+
+def _step_table(pairs: list[Pair], steps: int) -> Table:
+    shown = sorted({*range(1, min(EDGE, steps) + 1), *range(max(1, steps - EDGE + 1), steps + 1)})
+    rows = []
+    for precision in ("float32", "float64"):
+        for backends in dict.fromkeys(pair.backends for pair in pairs):
+            found = [p for p in pairs if (p.precision, p.backends) == (precision, backends)]
+            largest = np.max([[row.largest for row in p.steps.rows] for p in found], axis=0)
+            rows.append((precision, backends, *(f"{largest[k - 1]:.1e}" for k in shown)))
+    return Table(
+        "Largest difference after each step, over all cases and phases",
+        ("Precision", "Backends", *(f"Step {k}" for k in shown)),
+        tuple(rows),
+        caption="The first steps and the last; the JSON file has all of them for every case.",
+        text_columns=2,
+    )
+
+
+def _pair_table(pairs: list[Pair]) -> Table:
+    rows = []
+    for case in dict.fromkeys(pair.case for pair in pairs):
+        cells = [case]
+        for precision in ("float32", "float64"):
+            found = [p for p in pairs if (p.case, p.precision) == (case, precision)]
+            largest = max(row.largest for p in found for row in p.steps.rows)
+            cells += [f"{largest:.1e}", f"{max(p.rule for p in found):.1e}"]
+        rows.append(tuple(cells))
+    return Table(
+        "Largest difference by case, over pairs, phases, steps and seeds",
+        ("Case", "float32,\nsteps", "float32,\nrule", "float64,\nsteps", "float64,\nrule"),
+        tuple(rows),
+    )
+
+
+TRACK = Track(
+    number=22,
+    title="Golden reference",
+    claim=CLAIM,
+    unit="steps",
+    sizes={Effort.QUICK: Size(1, 30), Effort.DEFAULT: Size(3, 30), Effort.FULL: Size(5, 30)},
+    verify=verify,
+)
