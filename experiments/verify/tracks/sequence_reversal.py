@@ -1,0 +1,214 @@
+"""Track 14: an equilibrium transformer, trained by EqProp, reverses sequences it has not seen."""
+
+from dataclasses import asdict, replace
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from experiments.reporting.document import Table
+from experiments.reporting.number_text import number
+from experiments.reporting.picture import Picture, take_picture
+from experiments.reporting.plot_style import STYLE, draw_panels, is_leftmost
+from experiments.transformer.measures import held_out
+from experiments.transformer.records import Outcome, run_job
+from experiments.transformer.sequences import TRAINING, draw_sequences
+from experiments.transformer.settings import (
+    FEW_STEPS,
+    GOALS,
+    LARGEST_RESIDUAL,
+    LEAST_COSINE,
+    Settings,
+    settings_for,
+)
+from experiments.transformer.training import BACKPROP, EQPROP, METHODS, Job
+from experiments.verify.digits import seeds
+from experiments.verify.track import Check, Effort, Finding, Size, Track
+
+CLAIM = (
+    "A transformer whose attention is an energy, trained by EqProp on fresh random sequences, "
+    "reverses sequences of 8 tokens that no update has seen: at equilibrium every seed gets at "
+    "least 99 % of the tokens right, and with a vocabulary of 10 all of them."
+)
+TASK, LENGTH, VOCABULARY, LARGE_VOCABULARY = "reversal", 8, 10, 50
+LEAST_SHARE = 0.99
+FULL_UPDATES, SOME_UPDATES = 1500, 300
+"""From the first on the larger vocabulary and backprop take part, from the second on tests are
+not tiny."""
+
+
+def verify(size: Size) -> Finding:
+    """Train, relax held-out sequences to equilibrium and count wrong tokens."""
+    jobs = list_jobs(size)
+    seen = sum(count_seen(job) for job in jobs if job.method == EQPROP)
+    outcomes = [run_job(job) for job in jobs]
+    return Finding(
+        experiment=(
+            f"Reversal of {LENGTH} tokens from a vocabulary of {VOCABULARY}"
+            f"{f' and of {LARGE_VOCABULARY}' if size.amount >= FULL_UPDATES else ''}, "
+            f"{size.seeds} seeds, {size.amount} updates for the smaller one. Every batch is drawn "
+            "anew; a hash of its tokens puts each possible sequence into training, validation or "
+            "test for good. Test sequences relax until the residual is at most "
+            f"{LARGEST_RESIDUAL:g}, and also for just {FEW_STEPS} steps. To be sure, the sequences "
+            "of all updates are drawn once more and compared with the test sequences. During "
+            "training the estimate is compared with the gradient of autograd."
+        ),
+        checks=list_checks(outcomes, seen),
+        tables=(_answer_table(outcomes), _equilibrium_table(outcomes)),
+        limits=(
+            "One task of fixed length. python -m experiments.transformer runs copy, shift, sort "
+            "and longer sequences.",
+            "The energy has no spectral cap: sequences may have several equilibria, and the "
+            "answer is that of the one reached from the usual start. The table says how often "
+            "random starts end elsewhere.",
+            "Without --full the network is trained for a part of the updates, tested on fewer "
+            "sequences and not compared with backprop.",
+        ),
+        pictures=(_picture(outcomes[0]),),
+        measurements={
+            "runs": [asdict(outcome) for outcome in outcomes],
+            "seen_in_training": seen,
+        },
+    )
+
+
+def list_jobs(size: Size) -> list[Job]:
+    """Return the trainings of a size, EqProp on the small vocabulary first."""
+    settings = replace(settings_for(VOCABULARY, LENGTH, quick=False), updates=size.amount)
+    kinds = [(EQPROP, settings)]
+    if size.amount >= FULL_UPDATES:
+        large = settings_for(LARGE_VOCABULARY, LENGTH, quick=False)
+        kinds += [(EQPROP, large), (BACKPROP, settings)]
+    else:
+        kinds = [(EQPROP, _shortened(settings))]
+    return [Job(TASK, method, seed, s) for method, s in kinds for seed in seeds(size.seeds)]
+
+
+def count_seen(job: Job) -> int:
+    """Draw all training sequences of a job again and count test sequences among them."""
+    settings, rng = job.settings, np.random.default_rng([job.seed, 1])
+    shape = (settings.vocabulary, settings.length)
+    drawn = [draw_sequences(rng, TRAINING, settings.batch, *shape) for _ in range(settings.updates)]
+    trained = {row.tobytes() for batch in drawn for row in batch}
+    return sum(row.tobytes() in trained for row in held_out(settings, job.seed))
+
+
+def list_checks(outcomes: list[Outcome], seen: int) -> tuple[Check, ...]:
+    """Hold the worst seed to the claim and to the goals."""
+    trained = [outcome for outcome in outcomes if outcome.method == EQPROP]
+    checks = [Check("Test sequences that an update has seen", float(seen), "=", 0.0)]
+    for vocabulary in dict.fromkeys(outcome.settings["vocabulary"] for outcome in trained):
+        found = [o for o in trained if o.settings["vocabulary"] == vocabulary]
+        shares = [1 - o.settled.wrong / o.settled.tokens for o in found]
+        name = f"Vocabulary {vocabulary}: smallest share of tokens right at equilibrium"
+        checks.append(Check.of_all(name, shares, ">=", LEAST_SHARE))
+        goal = GOALS[TASK, vocabulary, LENGTH]
+        checks.append(Check.of_all(f"{name} (goal)", shares, ">=", goal, essential=False))
+    unsettled = sum(outcome.settled.unsettled for outcome in trained)
+    cosines = [moment.cosine for outcome in trained for moment in outcome.curve]
+    return (
+        *checks,
+        Check("Test sequences that did not settle", float(unsettled), "=", 0.0, essential=False),
+        Check.of_all("Smallest cosine with autograd", cosines, ">=", LEAST_COSINE, essential=False),
+    )
+
+
+def _shortened(settings: Settings) -> Settings:
+    tests = 2500 if settings.updates >= SOME_UPDATES else 500
+    return replace(settings, test_sequences=tests, restarted=50, restarts=5, measured=2)
+
+
+def _answer_table(outcomes: list[Outcome]) -> Table:
+    rows = tuple(
+        (
+            METHODS[outcome.method],
+            str(outcome.settings["vocabulary"]),
+            str(outcome.seed),
+            f"{outcome.settled.tokens:,}",
+            str(outcome.settled.wrong),
+            number(100 * (1 - outcome.settled.wrong / outcome.settled.tokens), 4),
+            str(outcome.few.wrong),
+            number(outcome.least_cosine, 5) if outcome.method == EQPROP else "",
+        )
+        for outcome in outcomes
+    )
+    return Table(
+        "Held-out tokens",
+        (
+            "Method",
+            "Vocabulary",
+            "Seed",
+            "Tokens",
+            "Wrong at\nequilibrium",
+            "Right\n(%)",
+            f"Wrong after\n{FEW_STEPS} steps",
+            "Least cosine\nwith autograd",
+        ),
+        rows,
+    )
+
+
+def _equilibrium_table(outcomes: list[Outcome]) -> Table:
+    rows = tuple(
+        (
+            METHODS[outcome.method],
+            str(outcome.settings["vocabulary"]),
+            str(outcome.seed),
+            f"{outcome.settled.residual:.1e}",
+            str(outcome.settled.unsettled),
+            " / ".join(f"{count:.0f}" for count in outcome.settled.steps),
+            number(100 * outcome.multistability.several / outcome.multistability.sequences, 1),
+        )
+        for outcome in outcomes
+    )
+    return Table(
+        "Equilibria of the test sequences",
+        (
+            "Method",
+            "Vocabulary",
+            "Seed",
+            "Largest\nresidual",
+            "Unsettled",
+            "Steps: median /\n95 % / most",
+            "Several\nequilibria (%)",
+        ),
+        rows,
+        caption="Several equilibria: share of sequences that end elsewhere from a random start.",
+    )
+
+
+def _picture(outcome: Outcome) -> Picture:
+    caption = (
+        "Probability with which the token at a row attends to the token at a column, at "
+        "equilibrium: mean over test sequences of the first seed. Reversal is the diagonal from "
+        "the lower left; a token does not see itself."
+    )
+    return take_picture("attention", "What tokens attend to", caption, _draw(outcome))
+
+
+@matplotlib.rc_context(STYLE)
+def _draw(outcome: Outcome) -> Figure:
+    titles = [f"Head {k + 1}" for k in range(len(outcome.attention))]
+    figure, panels = draw_panels(titles, height=3.1)
+    for axes, head in zip(panels, outcome.attention, strict=True):
+        image = axes.imshow(np.array(head), vmin=0.0, vmax=1.0, cmap="Blues")
+        axes.grid(visible=False)
+        axes.set_xlabel("attends to position")
+        if is_leftmost(axes):
+            axes.set_ylabel("position")
+    figure.colorbar(image, ax=panels, shrink=0.7, label="probability")
+    return figure
+
+
+TRACK = Track(
+    number=14,
+    title="Equilibrium transformer",
+    claim=CLAIM,
+    unit="updates",
+    sizes={
+        Effort.QUICK: Size(1, 150),
+        Effort.DEFAULT: Size(3, 400),
+        Effort.FULL: Size(5, FULL_UPDATES),
+    },
+    verify=verify,
+)
