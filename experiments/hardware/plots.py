@@ -74,8 +74,8 @@ def draw_plots(summary: Summary, technologies: dict[str, Technology]) -> list[Pi
             "break_even",
             "Break-even map",
             "EqProp over BPTT on the same network, in energy: where the ratio is below 1, EqProp "
-            "is cheaper. (Against plain backprop see the table.) Vertically a factor on the "
-            "relaxation steps, horizontally the price that decides most; the dot is the run with "
+            "is cheaper. (Against plain backprop see the table.) Vertically a factor on the steps "
+            "of the relaxation, horizontally the price that decides most; the dot is the run with "
             "nominal prices.",
             lambda: draw_break_even(summary),
         ),
