@@ -61,7 +61,9 @@ def test_the_cap_track_sees_a_cap_that_is_not_applied():
 
 def test_the_cap_track_sees_a_comparison_that_is_capped_too(monkeypatch):
     monkeypatch.setitem(spectral_cap.RUNS, spectral_cap.UNCAPPED, spectral_cap.EXACT_CAP)
-    assert missed(run(spectral_cap.TRACK)) == ["Smallest norm after training without the cap"]
+    outcome = run(spectral_cap.TRACK)
+    assert outcome.status is not Status.PASSED
+    assert "Smallest norm after training without the cap" in missed(outcome)
 
 
 def make_record(name, seed, accuracy):
@@ -212,7 +214,9 @@ def test_what_backprop_sees_beyond_the_ends_is_named():
     prepared = local_update.prepare(local_update.networks(3)["layered"], 1)
     trial = local_update.try_rule("", "", 1, local_update.backprop_rule, prepared)
     said = {str(offence) for offence in trial.offences}
-    assert "the update of W_1[0, 0] depends on the state of layer2[0]" in said
+    assert any(
+        one.startswith("the update of W_1[0, 0] depends on the state of layer1[1") for one in said
+    )
     assert any(one.startswith("the update of W_1[0, 0] depends on the weight W_2[") for one in said)
     assert any("depends on the weight W_out[" in one for one in said)
     # What is at its ends is no offence.
