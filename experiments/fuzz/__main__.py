@@ -11,7 +11,6 @@ import math
 import multiprocessing
 import os
 import secrets
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -32,7 +31,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 try:
     from experiments.fuzz.catalogue import THEORIES
     from experiments.fuzz.display import Tally, announce
-    from experiments.fuzz.hunt import Turn, take_turn
+    from experiments.fuzz.hunt import Turn, ignore_interrupt, take_turn
     from experiments.fuzz.regression import write_regression
 except ImportError as missing:
     sys.exit(f"Error: {missing}")
@@ -72,7 +71,7 @@ def _turns(tally: Tally, options: argparse.Namespace, first: int) -> Iterator[Tu
     database = options.out / "examples"
     rotation = ((name, first + k) for k in itertools.count() for name in tally.names)
     context = multiprocessing.get_context("spawn")
-    workers = ProcessPoolExecutor(options.workers, context, initializer=_ignore_interrupt)
+    workers = ProcessPoolExecutor(options.workers, context, initializer=ignore_interrupt)
     running: set[Future[Turn]] = set()
     try:
         while True:
@@ -91,11 +90,6 @@ def _turns(tally: Tally, options: argparse.Namespace, first: int) -> Iterator[Tu
         for process in (workers._processes or {}).values():
             process.terminate()
         workers.shutdown(wait=True, cancel_futures=True)
-
-
-def _ignore_interrupt() -> None:
-    """Leave Ctrl-C to the main process, which ends the workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _minutes(text: str) -> float:

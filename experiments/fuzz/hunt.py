@@ -1,5 +1,6 @@
 """One turn of the fuzzer: try a property on many examples, and shrink what fails."""
 
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +33,14 @@ class Failure:
     name: str
     message: str
     example: dict[str, Any]
+
+
+def ignore_interrupt() -> None:
+    """Leave Ctrl-C to the main process, which ends the workers.
+
+    It is here because a spawned worker has to import it, and it cannot import the command.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def take_turn(
