@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from experiments.benchmark.epochs import BACKPROP, Race
 from experiments.benchmark.floor import Cell
@@ -37,7 +38,7 @@ def draw_benchmark(
     """Draw one panel for each part that ran; return the figure of the report and its PNG."""
     titles = []
     if cells:
-        titles.append(f"Over bare products, {cells[0].threads} thread(s)")
+        titles.append("30 steps over bare products")
     if races:
         titles.append("An epoch over backprop's")
     steps = [point for point in points if point.axis == "steps"]
@@ -47,6 +48,7 @@ def draw_benchmark(
         return None
     with matplotlib.rc_context(STYLE):
         drawing, panels = draw_panels(titles)
+        drawing.set_figwidth(1.15 * drawing.get_figwidth())  # the contestants' names need room
         free = iter(panels)
         if cells:
             _floor_panel(next(free), cells)
@@ -60,8 +62,9 @@ def draw_benchmark(
         png = to_png(drawing)
     figure = Figure(
         "The benchmark at a glance",
-        "Ratios are medians of rounds. The dotted line is the goal for relaxations of width 256 "
-        "and more and batch 64 and more, the darkest line the largest batch.",
+        "With the first number of threads. Ratios are medians of rounds. The dotted line is the "
+        "goal for relaxations of width 256 and batch 64 and more; the darkest line is the largest "
+        "batch.",
         f"{PATH}.png",
         svg,
         for_dark_page(svg),
@@ -83,7 +86,8 @@ def _floor_panel(axes: Axes, cells: Sequence[Cell]) -> None:
                 shade = 0.3 + 0.7 * (k + 1) / len(batches)
                 axes.plot(*zip(*line, strict=True), color=colour, alpha=shade, marker=".")
     axes.axhline(FLOOR, color=SOFT, linestyle=DOTTED, linewidth=1)
-    axes.set(xscale="log", yscale="log", xlabel="width")
+    axes.set_xlabel("width")
+    _set_logarithmic(axes, sorted({cell.width for cell in cells}))
 
 
 def _races_panel(axes: Axes, races: Sequence[Race]) -> None:
@@ -105,7 +109,19 @@ def _steps_panel(axes: Axes, points: Sequence[GrowthPoint], field: str, scale: f
             if point.setting.learner == learner
         ]
         axes.plot(*zip(*line, strict=True), color=colour, marker=".")
-    axes.set(xscale="log", yscale="log", xlabel="steps of each phase")
+    axes.set_xlabel("steps of each phase")
+    _set_logarithmic(axes, sorted({point.value for point in points}))
+
+
+def _set_logarithmic(axes: Axes, values: Sequence[int]) -> None:
+    """Make both axes logarithmic with numbers as they are written: no powers, no markup."""
+    axes.set(xscale="log", yscale="log")
+    axes.set_xticks(values, [str(value) for value in values])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
+        axis.set_minor_locator(NullLocator())
 
 
 def _explain(drawing: Drawing, floor: bool, growth: bool) -> None:
