@@ -38,6 +38,8 @@ METHOD = (
     "favours them. On a crossbar their matrix products are priced as array reads and conversions.",
     "The rivals are plain backprop through one hidden layer without recurrence, and BPTT through "
     "the same looped network. Optimizer and batches are the same for all.",
+    "Every product that adds to a gradient reads and writes its word in memory. A design that sums "
+    "in registers would pay less, and BPTT, which adds at every step, would gain most.",
     "Not priced: leakage, clock, control, wires and drivers, the host, and the calculation of the "
     "spectral cap. Op-count tables understate digital logic by 4 to 11 times.",
     "Latency lets nothing overlap; events without a latency price hide behind those with one.",
