@@ -18,6 +18,7 @@ from golden.fidelity import (
     BETA,
     LARGEST_ERROR,
     LEAST_COSINE,
+    UNCAPPED_BETA,
     Reference,
     compare_gradients,
     eqprop_gradient,
@@ -111,7 +112,8 @@ def report_fidelity(
                 )
     cosine, error = f"Cosine (>= {LEAST_COSINE})", f"Relative error (<= {LARGEST_ERROR:.0e})"
     table = format_table(("Network", "Reference", cosine, error), rows)
-    title = f"Gradient of equilibrium propagation, centered, beta {BETA}, float64"
+    betas = f"beta {BETA} ({UNCAPPED_BETA} without a cap)"
+    title = f"Gradient of equilibrium propagation, centered, {betas}, float64"
     return Section(title, table, len(rows), tuple(failures))
 
 
