@@ -53,9 +53,9 @@ class EqPropLearner:
 
     @property
     def note(self) -> str:
-        """How many steps the phases took in the last epoch."""
+        """How many steps the free and the nudged phases took in the last epoch."""
         free, nudged = np.mean(self._steps, axis=0)
-        return f"{free:.1f} free and 2 x {nudged:.1f} nudged steps"
+        return f"{free:.1f} + 2 x {nudged:.1f} steps"
 
     def train_epoch(self) -> None:
         """Go once through the training part."""

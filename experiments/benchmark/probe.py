@@ -36,7 +36,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Seconds of one training step, and memory in bytes.
+    """Seconds of the fastest training step, and memory in bytes.
 
     `peak` is the largest resident memory while training, `extra` what it adds to the process with
     all libraries loaded and the kernels warm, but without network, data or training.
@@ -65,7 +65,7 @@ def measure(setting: Setting) -> Footprint:
 
 
 def _train(setting: Setting, count: int) -> float:
-    """Take `count` training steps; return the median seconds of all but the first."""
+    """Take `count` training steps; return the seconds of the fastest but for the first."""
     from engine import Adam, NumbaBackend, Relaxation, SpectralCap, Training, initial_params
     from engine.network import layered, looped_mlp
     from engine.run import Run
@@ -93,7 +93,7 @@ def _train(setting: Setting, count: int) -> float:
         began = time.perf_counter()
         step(backend, x, y, training, run, count)
         seconds.append(time.perf_counter() - began)
-    return float(np.median(seconds[1:]))
+    return min(seconds[1:])
 
 
 def resident() -> int:

@@ -98,8 +98,9 @@ def result_tables(results: Results) -> list[Table]:
 def build_document(results: Results, figure: Figure | None) -> Document:
     """Put the report in order."""
     reached = [goal for goal in results.goals if goal.reached]
-    missed = [goal.what for goal in results.goals if goal.reached is False]
-    lead = [f"{len(reached)} of {len(reached) + len(missed)} goals reached."]
+    missed = dict.fromkeys(goal.what for goal in results.goals if goal.reached is False)
+    count = sum(goal.reached is not None for goal in results.goals)
+    lead = [f"{len(reached)} of {count} goals reached."]
     if missed:
         lead.append(f"Missed: {'; '.join(missed)}.")
     machine = tuple((name, value) for name, value in results.machine.items())

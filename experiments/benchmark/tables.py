@@ -20,8 +20,16 @@ def goals_table(goals: Sequence[Goal]) -> Table:
         False: Badge("missed", "bad"),
         None: Badge("not judged", "open"),
     }
-    rows = tuple((g.what, g.wanted, g.measured, verdicts[g.reached]) for g in goals)
-    return Table("Goals", ("what", "goal", "measured", ""), rows, text_columns=4)
+    rows = tuple(
+        (g.what, g.wanted, str(g.threads or NONE), g.measured, verdicts[g.reached]) for g in goals
+    )
+    return Table(
+        "Goals",
+        ("what", "goal", "threads", "measured", "verdict"),
+        rows,
+        "Of a relaxation the worst shape counts, given as width / batch.",
+        text_columns=2,
+    )
 
 
 def floor_table(cells: Sequence[Cell], threads: int) -> Table:
@@ -67,6 +75,7 @@ def first_call_table(cells: Sequence[Cell]) -> Table:
 
 def races_table(races: Sequence[Race], measured: Measured) -> Table:
     """Return time per epoch and time to the stated accuracy."""
+    sizes = [race.parameters for race in races]
     rows: list[tuple[Entry, ...]] = []
     for race in races:
         reached = race.seconds_to_accuracy
@@ -74,7 +83,6 @@ def races_table(races: Sequence[Race], measured: Measured) -> Table:
             (
                 race.contestant,
                 str(race.threads),
-                f"{race.parameters:,}",
                 race.epoch_seconds.text(),
                 race.ratio.text(),
                 f"{100 * max(race.accuracies):.2f}",
@@ -88,16 +96,16 @@ def races_table(races: Sequence[Race], measured: Measured) -> Table:
         (
             "contestant",
             "threads",
-            "parameters",
             "epoch, s",
             "times backprop",
-            "best validation, %",
-            f"epochs to {measured.accuracy:.1%}",
+            "best, %",
+            f"epochs to {measured.accuracy:.0%}",
             "seconds to it",
             "note",
         ),
         tuple(rows),
-        "One epoch of each in turn. Seconds to the accuracy are those of training alone.",
+        f"One epoch of each in turn; {min(sizes):,} to {max(sizes):,} parameters. Accuracies are "
+        "on the validation part, and the seconds to one are those of training alone.",
     )
 
 

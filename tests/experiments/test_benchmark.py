@@ -277,7 +277,7 @@ def test_the_report_says_what_was_measured(tmp_path):
     assert content["measured"]["cells"][1]["ratio"]["median"] == 1.2
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "6 of 7 goals reached." in text
-    assert "Missed: training epoch, Digits, 1 thread(s)." in text
+    assert "Missed: training epoch, Digits." in text
     assert "250.0" in text
     assert "the command" in text
     assert (tmp_path / "plots" / "benchmark.png").stat().st_size > 1000
