@@ -59,6 +59,7 @@ thead .number { white-space: normal; }
 .open { color: var(--open); background: var(--open-fill); }
 figure { margin: 0; }
 figure + figure, .block + .block { margin-top: 30px; }
+.block + p { margin-top: 24px; }
 figure img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
 ul { margin: 0 0 12px; padding-left: 1.2em; max-width: 78ch; }
 li { margin: 3px 0; overflow-wrap: anywhere; }

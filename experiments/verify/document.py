@@ -175,8 +175,7 @@ def _method_section(left_out: Sequence[str], command: str, machine: Mapping[str,
 
 
 def _size(outcome: Outcome) -> str:
-    seeds = f"{outcome.size.seeds} seed{'' if outcome.size.seeds == 1 else 's'}"
-    return f"{seeds}, {outcome.size.amount} {outcome.unit}"
+    return f"{outcome.size.repeats}, {outcome.size.amount} {outcome.unit}"
 
 
 def _value(value: float) -> str:

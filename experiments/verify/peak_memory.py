@@ -4,11 +4,12 @@ The functions to be measured are here too: each takes one training step whose re
 exactly `steps` steps. What they import is imported before the measurement begins.
 """
 
-import multiprocessing
+import os
 import resource
+import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +21,7 @@ from engine.network import Network, looped_mlp
 from engine.params import Params, initial_params
 from engine.run import Run
 from engine.train import Training, train_step
+from experiments.verify.track import VerifyError
 
 INPUTS, HIDDEN, OUTPUTS, BATCH = 64, 256, 10, 128
 STATE_BYTES = BATCH * HIDDEN * 4
@@ -30,10 +32,22 @@ Prepare: TypeAlias = Callable[[], Callable[[int], object]]
 
 
 def measure_peak(prepare: Prepare, steps: int) -> int:
-    """Return how far memory rose during a step, in bytes, in a fresh process."""
-    fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, fresh, max_tasks_per_child=1) as pool:
-        return pool.submit(_rise, prepare, steps).result()
+    """Return how far memory rose during a step, in bytes, in a fresh process.
+
+    `prepare` is a module's function: the process imports it by its name.
+    """
+    given = [prepare.__module__, prepare.__name__, str(steps)]
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.verify.peak_memory", *given],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise VerifyError(f"the memory of {prepare.__name__} was not measured: {last[0]}")
+    return int(done.stdout)
 
 
 def eqprop_numba() -> Callable[[int], object]:
@@ -113,3 +127,8 @@ def _status(field: str) -> int:
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     kilobytes = next(line.split()[1] for line in lines if line.startswith(f"{field}:"))
     return 1024 * int(kilobytes)
+
+
+if __name__ == "__main__":
+    module, name, count = sys.argv[1:]
+    print(_rise(getattr(import_module(module), name), int(count)))

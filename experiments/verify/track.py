@@ -67,6 +67,11 @@ class Size:
     seeds: int
     amount: int
 
+    @property
+    def repeats(self) -> str:
+        """The number of seeds in words."""
+        return f"{self.seeds} seed{'' if self.seeds == 1 else 's'}"
+
 
 Relation: TypeAlias = Literal["<=", "<", ">=", ">", "="]
 

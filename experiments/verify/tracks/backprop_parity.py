@@ -41,7 +41,7 @@ def verify(size: Size) -> Finding:
     wide, narrow = compare_runs(runs, WIDE), compare_runs(runs, NARROW)
     return Finding(
         experiment=(
-            f"Digits, {size.amount} epochs, {size.seeds} seeds. EqProp on the looped network, "
+            f"Digits, {size.amount} epochs, {size.repeats}. EqProp on the looped network, "
             "backprop through time on the same network and a feed-forward network with two hidden "
             "layers see the same split, trained on training and validation together and scored "
             "once on the test part; settings were chosen on the validation part with other seeds. "

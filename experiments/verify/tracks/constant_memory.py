@@ -69,7 +69,7 @@ def verify(size: Size) -> Finding:
             f"One training step of a looped network of {HIDDEN} units on a batch of {BATCH} "
             "(float32) whose free and nudged relaxations make exactly "
             f"{', '.join(map(str, steps))} steps, against the gradient by backpropagation through "
-            f"as many; {size.seeds} times each. Every measurement is a fresh process: it takes one "
+            f"as many; {size.seeds} of each. Every measurement is a fresh process: it takes one "
             "step to warm up, resets the high-water mark of its resident memory where the system "
             "allows that, and reports by how much the mark rises during the step, whoever "
             "allocates. A straight line is fitted by least squares; one state of the batch is "

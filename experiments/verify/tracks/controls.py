@@ -136,7 +136,7 @@ def verify(size: Size) -> Finding:
     open_ones = judge_variants(runs, must_hurt=False)
     return Finding(
         experiment=(
-            f"Digits, {HIDDEN} units a hidden layer, {size.amount} epochs, {size.seeds} seeds, the "
+            f"Digits, {HIDDEN} units a hidden layer, {size.amount} epochs, {size.repeats}, the "
             "settings of the parity experiment. Every variant starts from the same weights and "
             "sees the same batches; differences in test accuracy are paired by seed and tested by "
             "Student's t with Holm's correction. Where theory makes no statement, the difference "

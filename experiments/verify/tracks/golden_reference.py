@@ -68,7 +68,7 @@ def verify(size: Size) -> Finding:
     return Finding(
         experiment=(
             f"{len(cases)} cases: a looped and a layered network, at a recurrent norm of {CAP} and "
-            f"of {UNCAPPED}, with random weights and after training, {size.seeds} seeds. Every "
+            f"of {UNCAPPED}, with random weights and after training, {size.repeats}. Every "
             f"pair of backends takes {size.amount} single steps, free and nudged (beta {NUDGE:g}), "
             "each from its own last state, in both precisions; states and outputs are compared "
             "after every step and the local rules at one state. drive and correlate of every "

@@ -103,7 +103,7 @@ def verify(size: Size) -> Finding:
     return Finding(
         experiment=(
             f"A looped and a layered network of {size.amount} units a layer settle freely and "
-            f"nudged (beta ±{BETA:g}), {size.seeds} seeds, double precision. Then one unit after "
+            f"nudged (beta ±{BETA:g}), {size.repeats}, double precision. Then one unit after "
             f"the other is given another state in all phases, and {WEIGHTS} weights drawn at "
             "random are changed one after the other with all states held. The update of every "
             "synapse that does not end there has to be the same in every bit. Independently, every "

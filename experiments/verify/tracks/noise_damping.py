@@ -6,6 +6,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Relaxation
@@ -100,7 +101,7 @@ def verify(size: Size) -> Finding:
     return Finding(
         experiment=(
             f"Looped networks learn digits with the cap for {size.amount} epochs, with "
-            f"{size.seeds} seeds, and run in double precision. {SAMPLES} test samples settle, "
+            f"{size.repeats}, and run in double precision. {SAMPLES} test samples settle, "
             f"Gaussian noise of {', '.join(f'{noise:g}' for noise in NOISES)} is added to every "
             f"unit, and single steps are taken; the distance to the equilibrium is measured after "
             f"each, until it is rounding ({FLOOR:g}). Then noise is added after every step "
@@ -260,14 +261,15 @@ def _draw(runs: list[Damping]) -> Figure:
     figure, (axes,) = draw_panels([""], height=2.8)
     steps = np.arange(STEPS + 1)
     looks: list[tuple[str, str, Any]] = [("cap^k", SOFT, DASHED)]
-    axes.plot(steps, CAP**steps, color=SOFT, linestyle=DASHED)
     curves = {f"noise {noise:g}": [run.decay[noise] for run in runs] for noise in NOISES}
     curves["linear regime"] = [run.linear for run in runs]
     for (name, found), colour in zip(curves.items(), (SKY, BLUE, ORANGE, VERMILION), strict=True):
         worst = np.max(found, axis=0)
         axes.plot(steps, np.where(worst > FLOOR, worst, np.nan), color=colour)
         looks.append((name, colour, "-"))
+    axes.plot(steps, CAP**steps, color=SOFT, linestyle=DASHED)
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
     axes.set_xlabel("step k")
     axes.set_ylabel("share of the disturbance left")
     add_legend(figure, looks)

@@ -83,7 +83,7 @@ def verify(size: Size) -> Finding:
         experiment=(
             f"Small looped and layered networks, one with the squared error, at random weights and "
             f"trained by EqProp to 30 % of their loss, and the looped network of 128 units after "
-            f"{size.amount} epochs on digits; {size.seeds} seeds, double precision, phases settled "
+            f"{size.amount} epochs on digits; {size.repeats}, double precision, phases settled "
             f"to rounding, centered estimate with beta {BETA:g}. References: backpropagation "
             f"through {UNROLLED} steps, implicit differentiation, and central differences of the "
             f"loss ({DIRECTIONS} random directions for the large network, all for the small ones). "

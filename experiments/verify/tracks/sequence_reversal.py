@@ -32,7 +32,7 @@ CLAIM = (
 )
 TASK, LENGTH, VOCABULARY, LARGE_VOCABULARY = "reversal", 8, 10, 50
 LEAST_SHARE = 0.99
-FULL_UPDATES, SOME_UPDATES = 1500, 300
+FULL_UPDATES, SOME_UPDATES = 1500, 500
 """From the first on the larger vocabulary and backprop take part, from the second on tests are
 not tiny."""
 
@@ -46,7 +46,7 @@ def verify(size: Size) -> Finding:
         experiment=(
             f"Reversal of {LENGTH} tokens from a vocabulary of {VOCABULARY}"
             f"{f' and of {LARGE_VOCABULARY}' if size.amount >= FULL_UPDATES else ''}, "
-            f"{size.seeds} seeds, {size.amount} updates for the smaller one. Every batch is drawn "
+            f"{size.repeats}, {size.amount} updates for the smaller one. Every batch is drawn "
             "anew; a hash of its tokens puts each possible sequence into training, validation or "
             "test for good. Test sequences relax until the residual is at most "
             f"{LARGEST_RESIDUAL:g}, and also for just {FEW_STEPS} steps. To be sure, the sequences "
@@ -206,8 +206,8 @@ TRACK = Track(
     claim=CLAIM,
     unit="updates",
     sizes={
-        Effort.QUICK: Size(1, 150),
-        Effort.DEFAULT: Size(3, 400),
+        Effort.QUICK: Size(1, 400),
+        Effort.DEFAULT: Size(3, 800),
         Effort.FULL: Size(5, FULL_UPDATES),
     },
     verify=verify,

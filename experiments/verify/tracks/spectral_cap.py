@@ -85,7 +85,7 @@ def verify(size: Size) -> Finding:
     return Finding(
         experiment=(
             f"The looped network of the parity experiment (128 tanh units) learns digits for "
-            f"{size.amount} epochs with {size.seeds} seeds, three times from the same weights on "
+            f"{size.amount} epochs with {size.repeats}, three times from the same weights on "
             "the same batches: with the exact projection after every update, with the exact "
             "projection after every 5th and power iteration between (as the parity runs do), and "
             "without a cap. After every update the norm is computed exactly, from all eigenvalues. "
