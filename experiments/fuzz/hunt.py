@@ -72,6 +72,11 @@ def take_turn(
     return Turn(name, count, frozenset(features), seconds, failure)
 
 
+def ignore_interrupt() -> None:
+    """Leave Ctrl-C to the main process, which ends this worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _search(
     trial: Callable[[Any], None],
     name: str,
@@ -80,10 +85,9 @@ def _search(
     database: Path | None,
 ) -> Callable[[], None]:
     """Let Hypothesis draw; the last example it tries after a failure is the smallest one."""
-    trial.__name__ = name  # under which the database keeps what failed
-    kept: ExampleDatabase | None = (
-        None if database is None else DirectoryBasedExampleDatabase(database)
-    )
+    kept: ExampleDatabase | None = None
+    if database is not None:  # Hypothesis tells functions apart by their text, here all the same
+        kept = DirectoryBasedExampleDatabase(database / name)
     profile = PROFILES["fuzz"]
     limits = settings(
         profile,
@@ -91,7 +95,8 @@ def _search(
         database=kept,
         report_multiple_bugs=False,
     )
-    search: Callable[[], None] = seed(number)(limits(given(THEORIES[name].examples)(trial)))
+    seeded = seed(number)(given(THEORIES[name].examples)(trial))
+    search: Callable[[], None] = limits(seeded)  # after the seed, which would drop the database
     return search
 
 
