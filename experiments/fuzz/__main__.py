@@ -11,11 +11,12 @@ import math
 import multiprocessing
 import os
 import secrets
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from joblib import cpu_count
@@ -31,7 +32,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 try:
     from experiments.fuzz.catalogue import THEORIES
     from experiments.fuzz.display import Tally, announce
-    from experiments.fuzz.hunt import Turn, ignore_interrupt, take_turn
+    from experiments.fuzz.hunt import Turn, take_turn
     from experiments.fuzz.regression import write_regression
 except ImportError as missing:
     sys.exit(f"Error: {missing}")
@@ -67,11 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _turns(tally: Tally, options: argparse.Namespace, first: int) -> Iterator[Turn]:
     """Yield turns as the workers finish them, the properties in rotation, until time is up."""
-    options.out.mkdir(parents=True, exist_ok=True)
     database = options.out / "examples"
+    database.mkdir(parents=True, exist_ok=True)
     rotation = ((name, first + k) for k in itertools.count() for name in tally.names)
     context = multiprocessing.get_context("spawn")
-    workers = ProcessPoolExecutor(options.workers, context, initializer=ignore_interrupt)
+    workers = ProcessPoolExecutor(options.workers, context)
     running: set[Future[Turn]] = set()
     try:
         while True:
@@ -80,16 +81,27 @@ def _turns(tally: Tally, options: argparse.Namespace, first: int) -> Iterator[Tu
                     break
                 name, number = next(rotation)
                 if name not in tally.found:
-                    running.add(workers.submit(take_turn, name, number, None, database))
+                    with _without_interrupt():  # a worker that starts here never sees Ctrl-C
+                        running.add(workers.submit(take_turn, name, number, None, database))
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 yield future.result()
     finally:
-        for process in (workers._processes or {}).values():
-            process.terminate()
+        if running:  # stopped in the middle of turns
+            for process in (workers._processes or {}).values():
+                process.terminate()
         workers.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _without_interrupt() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _minutes(text: str) -> float:

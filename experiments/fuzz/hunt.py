@@ -1,6 +1,5 @@
 """One turn of the fuzzer: try a property on many examples, and shrink what fails."""
 
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,11 +69,6 @@ def take_turn(
         failure = Failure(name, message, _as_data(last[0]) if last else {})
     seconds = time.perf_counter() - began
     return Turn(name, count, frozenset(features), seconds, failure)
-
-
-def ignore_interrupt() -> None:
-    """Leave Ctrl-C to the main process, which ends this worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _search(

@@ -1,6 +1,10 @@
 """The fuzzer holds the true engine to be right, finds seeded defects, and writes what it finds."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -161,6 +165,18 @@ def test_a_case_survives_its_own_text(case: Case) -> None:
     assert case.features() <= ALL_FEATURES
 
 
+def test_a_known_failure_is_tried_first_the_next_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use(Impatient)(monkeypatch)
+    first = take_turn("converged_is_true", 0, examples=60, database=tmp_path)
+    assert first.failure is not None
+    assert take_turn("converged_is_true", 99, examples=1).failure is None
+    again = take_turn("converged_is_true", 99, examples=1, database=tmp_path)
+    assert again.failure is not None
+    assert again.failure.example == first.failure.example
+
+
 def test_profiles_differ_as_they_say() -> None:
     assert PROFILES["ci"].derandomize
     assert not PROFILES["dev"].derandomize
@@ -223,3 +239,26 @@ def test_a_failure_gives_exit_code_one_and_the_command_to_replay(
     said = capsys.readouterr().out.replace("\n", "")
     assert f"python -m pytest {path}" in said
     assert "1 failures" in said
+
+
+def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-m", "experiments.fuzz", "--workers", "1", "--out", str(tmp_path)]
+    child = subprocess.Popen(
+        [*arguments, "--property", "nonsense_is_refused"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        start_new_session=True,
+    )
+    assert child.stdout is not None
+    assert "1 properties" in child.stdout.readline()
+    while not (tmp_path / "examples").exists() and child.poll() is None:
+        time.sleep(0.1)  # until the hunt has begun
+    time.sleep(1.0)
+    os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to the workers as well
+    said, _ = child.communicate(timeout=300)
+    assert child.returncode == 130
+    assert "Stopped: " in said
+    assert "Traceback" not in said
