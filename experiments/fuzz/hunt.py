@@ -34,14 +34,6 @@ class Failure:
     example: dict[str, Any]
 
 
-def ignore_interrupt() -> None:
-    """Leave Ctrl-C to the main process, which ends the workers.
-
-    It is here because a spawned worker has to import it, and it cannot import the command.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 def take_turn(
     name: str, number: int, examples: int | None = None, database: Path | None = None
 ) -> Turn:
