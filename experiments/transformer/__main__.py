@@ -6,12 +6,10 @@ Finished runs are kept in the output folder: a second call goes on where the fir
 
 import argparse
 import json
-import platform
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from engine.errors import EngineError
 from engine.estimator import Report
 from engine.params import Params
 from engine.progress import progress_bar
+from experiments.machine import describe_machine
 from experiments.options import positive
 from experiments.records import write_text
 from experiments.transformer.records import Outcome, load_outcome, run_job, save_outcome
@@ -44,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         outcomes = _finish(_jobs(options), options, console)
         command = shlex.join(["python", "-m", "experiments.transformer", *given])
-        kinds = write_report(outcomes, options.out, command, _machine())
+        kinds = write_report(outcomes, options.out, command, describe_machine())
     except (EngineError, SequenceError, OSError) as error:
         console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
         return 2
@@ -135,13 +134,6 @@ def _compile(job: Job) -> None:
     clamped = backend.clamp(tokens, targets_of(network, tokens))
     settled = backend.relax(clamped, job.settings.beta, job.settings.nudged)
     backend.accumulate(clamped, settled, np.zeros(network.size, np.float32), energy=1.0)
-
-
-def _machine() -> dict[str, str]:
-    """Say where the numbers come from."""
-    found = {"python": platform.python_version(), "system": platform.system()}
-    found |= {"machine": platform.machine(), "cores": str(cpu_count())}
-    return found | {name: version(name) for name in ("numpy", "numba", "scipy", "torch")}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,13 +1,14 @@
 """The pictures of the transformer report: what tokens attend to, and how training went."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from experiments.reporting.document import Figure
+from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import (
     BLUE,
     DASHED,
@@ -15,28 +16,15 @@ from experiments.reporting.plot_style import (
     VERMILION,
     add_legend,
     draw_panels,
-    for_dark_page,
     is_leftmost,
-    to_png,
-    to_svg,
 )
 from experiments.transformer.settings import LEAST_COSINE
 from experiments.transformer.summary import Kind
 from experiments.transformer.training import BACKPROP, EQPROP, METHODS
 
-FOLDER = "plots"
 COLOURS = {EQPROP: BLUE, BACKPROP: VERMILION}
 SMALLEST = 1e-6
 """Distances of a cosine from one below this are drawn there."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A drawing for the report, and the same as PNG."""
-
-    name: str
-    figure: Figure
-    png: bytes
 
 
 def draw_plots(kinds: list[Kind]) -> list[Picture]:
@@ -70,16 +58,13 @@ def draw_plots(kinds: list[Kind]) -> list[Picture]:
             lambda kinds: draw_curves(kinds, "free_steps", "steps", logarithmic=False),
         ),
     ]
-    pictures = []
     with matplotlib.rc_context(STYLE):
-        for name, title, caption, draw in plots:
-            drawing = draw(kinds) if kinds else None
-            if drawing is not None:
-                svg = to_svg(drawing)
-                drawing.set_layout_engine("none")  # it is laid out: not once more for the PNG
-                figure = Figure(title, caption, f"{FOLDER}/{name}.png", svg, for_dark_page(svg))
-                pictures.append(Picture(name, figure, to_png(drawing)))
-    return pictures
+        drawings = [draw(kinds) if kinds else None for *_, draw in plots]
+    return [
+        take_picture(name, title, caption, drawing)
+        for (name, title, caption, _), drawing in zip(plots, drawings, strict=True)
+        if drawing is not None
+    ]
 
 
 def draw_attention(kinds: list[Kind]) -> Drawing | None:
@@ -116,7 +101,7 @@ def draw_curves(
                 line = "-" if method == EQPROP else DASHED
                 axes.plot(updates, values, color=COLOURS[method], linestyle=line, marker=".")
         if logarithmic:
-            axes.set_yscale("log")
+            _scale_by_decades(axes)
         else:
             axes.set_ylim(bottom=0)
         axes.set_xlabel("update")
@@ -139,8 +124,16 @@ def draw_cosines(kinds: list[Kind]) -> Drawing | None:
             distance = [max(1 - moment.cosine, SMALLEST) for moment in run.curve]
             axes.plot(updates, distance, color=COLOURS[EQPROP], marker=".")
         axes.axhline(1 - LEAST_COSINE, color=VERMILION, linestyle=":")
-        axes.set_yscale("log")
+        _scale_by_decades(axes)
         axes.set_xlabel("update")
         if is_leftmost(axes):
             axes.set_ylabel("1 - cosine")
     return figure
+
+
+def _scale_by_decades(axes: Axes) -> None:
+    """Make the axis logarithmic with numbers as they are written: no powers, no markup."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0,), numticks=12))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from experiments.records import write_bytes, write_text
+from experiments.records import write_text
 from experiments.reporting.document import (
     Badge,
     Bullets,
@@ -22,8 +22,9 @@ from experiments.reporting.document import (
 from experiments.reporting.html_page import render_html
 from experiments.reporting.markdown_page import render_markdown
 from experiments.reporting.number_text import NONE, setting
+from experiments.reporting.picture import write_picture
 from experiments.reporting.terminal_table import rich_table
-from experiments.transformer.plots import FOLDER, draw_plots
+from experiments.transformer.plots import draw_plots
 from experiments.transformer.records import Outcome
 from experiments.transformer.summary import Kind, arrange, lead_sentences, spread
 from experiments.transformer.training import EQPROP, METHODS
@@ -51,8 +52,7 @@ def write_report(
     kinds = arrange(outcomes)
     pictures = draw_plots(kinds)
     for picture in pictures:
-        write_bytes(folder / FOLDER / f"{picture.name}.png", picture.png)
-        write_text(folder / FOLDER / f"{picture.name}.svg", picture.figure.svg)
+        write_picture(folder, picture)
     figures = {picture.name: picture.figure for picture in pictures}
     document = build_document(kinds, figures, command, machine)
     content = {
@@ -132,15 +132,16 @@ def headline_table(kinds: list[Kind]) -> Table:
         (
             "Sequences",
             "Method",
-            "Wrong at equilibrium",
-            "Right at equilibrium (%)",
-            "Wrong after 30 steps",
-            "Right after 30 steps (%)",
-            "Tokens a seed",
+            "Wrong, settled",
+            "Right, settled (%)",
+            "Wrong, 30 steps",
+            "Right, 30 steps (%)",
+            "Tokens",
             "Goal",
         ),
         tuple(rows),
-        caption="Wrong tokens seed by seed; shares as mean ± standard deviation over seeds.",
+        caption="Wrong tokens seed by seed; shares as mean ± standard deviation over seeds. "
+        "Settled: at equilibrium. Tokens are those of one seed.",
         text_columns=2,
     )
 

@@ -16,6 +16,8 @@ LARGEST_RESIDUAL = 1e-5
 LEAST_COSINE = 0.99
 GOALS = {("reversal", 10, 8): 1.0, ("reversal", 50, 8): 0.9999}
 """Share of held-out tokens that every seed has to get right at equilibrium."""
+GOAL_TOKENS = 80_000
+"""Tokens that each seed has to be tested on for that."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.transformer.records import Outcome
 from experiments.transformer.sequences import TASKS
-from experiments.transformer.settings import GOALS, LEAST_COSINE
+from experiments.transformer.settings import GOAL_TOKENS, GOALS, LEAST_COSINE
 from experiments.transformer.training import BACKPROP, EQPROP
 
 
@@ -29,7 +29,13 @@ class Kind:
 
     @property
     def goal(self) -> float | None:
-        """Share of tokens that every seed has to get right, if there is a goal."""
+        """Share of tokens that every seed has to get right, if there is a goal.
+
+        A test that is too small to tell, as that of a quick run, is held to none.
+        """
+        runs = self.runs.get(EQPROP, ())
+        if not runs or min(run.settled.tokens for run in runs) < GOAL_TOKENS:
+            return None
         return GOALS.get((self.task, self.vocabulary, self.length))
 
     def accuracies(self, method: str, *, settled: bool = True) -> list[float]:

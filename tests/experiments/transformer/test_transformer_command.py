@@ -12,7 +12,7 @@ from experiments.transformer import training
 from experiments.transformer.measures import examine, held_out, measure_moment
 from experiments.transformer.records import Outcome, load_outcome, run_job, save_outcome
 from experiments.transformer.sequences import TASKS, TEST, TRAINING, parts_of
-from experiments.transformer.settings import GOALS, Settings, settings_for
+from experiments.transformer.settings import GOAL_TOKENS, GOALS, Settings, settings_for
 from experiments.transformer.summary import arrange
 from experiments.transformer.training import BACKPROP, EQPROP, Job, train
 
@@ -177,7 +177,7 @@ def test_a_goal_is_missed_by_one_seed_one_token_or_one_unsettled_sequence(
     monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, Outcome]
 ) -> None:
     run = outcomes[EQPROP]
-    perfect = replace(run.settled, wrong=0, unsettled=0)
+    perfect = replace(run.settled, wrong=0, unsettled=0, tokens=GOAL_TOKENS)
     monkeypatch.setitem(GOALS, run.kind, 1.0)
     for changed, reached in (
         (perfect, True),
@@ -187,6 +187,8 @@ def test_a_goal_is_missed_by_one_seed_one_token_or_one_unsettled_sequence(
         runs = [replace(run, settled=perfect), replace(run, seed=43, settled=changed)]
         (kind,) = arrange(runs)
         assert kind.reached is reached
+    small = replace(run, settled=replace(perfect, tokens=GOAL_TOKENS - 1))
+    assert arrange([small])[0].reached is None
     monkeypatch.delitem(GOALS, run.kind)
     assert arrange([run])[0].reached is None
 
@@ -194,4 +196,4 @@ def test_a_goal_is_missed_by_one_seed_one_token_or_one_unsettled_sequence(
 def test_settings_of_the_goals_are_large_enough() -> None:
     for _, vocabulary, length in GOALS:
         settings = settings_for(vocabulary, length, quick=False)
-        assert settings.test_sequences * length >= 80_000
+        assert settings.test_sequences * length >= GOAL_TOKENS
