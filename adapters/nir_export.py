@@ -2,7 +2,8 @@
 
 `write_nir` and `read_nir` keep a network exactly: a layer is a leaky integrator whose leak voltage
 is its bias, `tau du/dt = b - u + sum W s`, a coupling is one linear node for each direction. NIR
-has no activation and no learning: the graph's metadata names them, as text.
+has no activation and no learning: the graph's metadata names them, as text. `to_spiking` is the
+approximation that spiking simulators can run as it is.
 """
 
 import json
@@ -17,11 +18,12 @@ from engine.arrays import FloatArray
 from engine.backend import Relaxation
 from engine.checkpoint import describe_network, network_from
 from engine.coupling import INPUT, Bias, Coupling, Dense, InputDrive, Lateral
-from engine.errors import CheckpointError, EngineError
+from engine.errors import CheckpointError, EngineError, check_count
 from engine.estimator import Estimator, centered, check_estimator
 from engine.network import Network
 from engine.params import Params
 from engine.readout import SoftmaxReadout
+from engine.spectral import recurrent_matrix
 
 try:
     import nir as nir
@@ -30,6 +32,13 @@ except ModuleNotFoundError as error:
 
 FORMAT = "settle nir 1"
 OUTPUT = "output"
+STEP_S = 1e-4
+"""Time step of a spiking simulation for which `to_spiking` sets its constants."""
+PEAK_STEPS = 100
+"""Steps between the spikes of a unit whose state is one: 100 Hz."""
+SYNAPSE_S = 0.05
+MEMBRANE_S = 10.0
+"""So long that the leak between two spikes is far below one step."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +119,59 @@ def read_nir(path: Path | str) -> tuple[Params, LearningRule]:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise CheckpointError(f"{path} is not a NIR file: {reason}.") from None
     return from_nir(graph)
+
+
+def to_spiking(params: Params, peak_steps: int = PEAK_STEPS) -> Any:
+    """Return a graph of spiking neurons whose rates approximate the free equilibrium.
+
+    All layers become one population of current-based LIF neurons, which simulators with a recurrent
+    layer can run. A unit in state `s` fires every `peak_steps / s` steps of `STEP_S`; synapses
+    of `SYNAPSE_S` turn spikes into smooth currents. A spike comes one or two steps late, so the
+    error is up to `2 / peak_steps`, which a coupling of norm `q` magnifies to `1 / (1 - q)` of it.
+    Rates are not negative and not limited by one: it needs hard sigmoids that stay below one.
+    """
+    check_count("peak_steps", peak_steps)
+    network = params.network
+    for layer in network.layers:
+        if layer.activation != "hard_sigmoid":
+            raise EngineError(
+                f"layer '{layer.name}' has activation '{layer.activation}': a rate is not "
+                "negative, so spiking neurons need hard_sigmoid."
+            )
+    params.check()
+    weight, bias = np.zeros((network.units, network.inputs)), np.zeros(network.units)
+    for coupling in network.couplings:
+        if isinstance(coupling, InputDrive):
+            weight[network.columns[coupling.layer]] += params[coupling.name].T
+        elif isinstance(coupling, Bias):
+            bias[network.columns[coupling.layer]] += params[coupling.name]
+    synapse = STEP_S / SYNAPSE_S
+    ones = np.ones(network.units)
+    population = nir.CubaLIF(
+        tau_syn=SYNAPSE_S * ones,
+        tau_mem=MEMBRANE_S * ones,
+        r=MEMBRANE_S / STEP_S * ones,
+        v_leak=0 * ones,
+        v_threshold=ones,
+        w_in=SYNAPSE_S / STEP_S * ones,
+    )
+    drive = synapse / peak_steps
+    nodes = {
+        INPUT: nir.Input(np.array([network.inputs])),
+        "drive": nir.Affine(drive * weight, drive * bias),
+        "units.population": population,
+        "units.recurrent": nir.Linear(synapse * recurrent_matrix(params)),
+        OUTPUT: nir.Output(np.array([network.units])),
+    }
+    edges = [
+        (INPUT, "drive"),
+        ("drive", "units.population"),
+        ("units.population", "units.recurrent"),
+        ("units.recurrent", "units.population"),
+        ("units.population", OUTPUT),
+    ]
+    head = {"step_s": STEP_S, "peak_steps": peak_steps, "network": describe_network(network)}
+    return nir.NIRGraph(nodes, edges, metadata={"settle_spiking": json.dumps(head)})
 
 
 def _directions(coupling: Coupling, params: Params) -> list[tuple[str, str, str, FloatArray]]:
