@@ -26,7 +26,7 @@ from golden.cases import (
     smooth_networks,
     trained_case,
 )
-from golden.fidelity import Reference, converged_way, difference_gradient
+from golden.fidelity import Reference, difference_gradient
 from golden.report import (
     Section,
     report_bias,
@@ -82,8 +82,8 @@ def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iter
             yield report_reference(initial_case(name, network, rng), backends, steps)
     factory = next(iter(backends.values()))
     references: dict[str, Reference] = {
-        "BPTT": _unrolled,
-        "implicit": _implicit,
+        "BPTT": partial(bptt_gradient, steps=UNROLLED_STEPS),
+        "implicit": implicit_gradient,
         "finite differences": partial(_differences, factory),
     }
     cases, starts = [], []
@@ -93,8 +93,8 @@ def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iter
         if has_cap(network):  # without one, long training may leave no equilibrium to judge at
             starts.append(replace(start, name=name))
     yield report_fidelity(cases, factory, references)
-    yield report_training(starts, CAP, factory, _implicit)
-    yield report_bias(cases, factory, _implicit)
+    yield report_training(starts, CAP, factory, implicit_gradient)
+    yield report_bias(cases, factory, implicit_gradient)
 
 
 def _stepped_cases(name: str, network: Network, rng: np.random.Generator) -> Iterator[Case]:
@@ -104,16 +104,6 @@ def _stepped_cases(name: str, network: Network, rng: np.random.Generator) -> Ite
         start = initial_case(f"{label}, initial", network, rng, norm)
         yield start
         yield trained_case(start, cap, f"{label}, trained")
-
-
-def _unrolled(network: Network, params: Params, x: FloatArray, y: FloatArray) -> FloatArray:
-    damping = converged_way(network).damping
-    return bptt_gradient(network, params, x, y, UNROLLED_STEPS, damping=damping)
-
-
-def _implicit(network: Network, params: Params, x: FloatArray, y: FloatArray) -> FloatArray:
-    way = None if has_cap(network) else converged_way(network)
-    return implicit_gradient(network, params, x, y, way)
 
 
 def _differences(

@@ -1,7 +1,7 @@
 """The networks, data and parameters on which backends and gradients are judged."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from engine.spectral import SpectralCap, has_cap, recurrent_norm
 from engine.train import Training, train_step
 from engine.transformer import energy_transformer
 from golden.draws import draw_inputs, draw_targets
-from golden.fidelity import BETA, DAMPING
+from golden.fidelity import BETA
 
 Factory: TypeAlias = Callable[[Network, Params], Backend]
 
@@ -91,15 +91,13 @@ def initial_case(
 def trained_case(case: Case, cap: float | None, name: str, drop: float = DROP) -> Case:
     """Train by EqProp until the loss has come down to `drop`; `cap` holds where there is one."""
     backend = NumbaBackend(case.network, case.params)
-    capped = has_cap(case.network)
-    way = SETTLED if capped else replace(SETTLED, max_steps=400, damping=DAMPING)
     training = Training(
         beta=BETA,
-        free=way,
-        nudged=way,
+        free=SETTLED,
+        nudged=SETTLED,
         optimizer=Adam(RATE),
         schedule="constant",
-        cap=None if cap is None or not capped else SpectralCap(cap),
+        cap=None if cap is None or not has_cap(case.network) else SpectralCap(cap),
     )
     run = Run.start(case.network, Adam.moments, backend.dtype, seed=0)
     first = None

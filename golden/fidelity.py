@@ -5,7 +5,7 @@ central difference of the loss along directions that keep lateral blocks symmetr
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -17,7 +17,6 @@ from engine.errors import EngineError
 from engine.estimator import Estimator, centered, estimate
 from engine.network import Network
 from engine.params import Params
-from engine.spectral import has_cap
 from golden.directions import symmetric_basis
 
 Reference: TypeAlias = Callable[[Network, Params, FloatArray, FloatArray], FloatArray]
@@ -25,11 +24,7 @@ Reference: TypeAlias = Callable[[Network, Params, FloatArray, FloatArray], Float
 
 CONVERGED = Relaxation(max_steps=5000, tolerance=1e-14)
 """A few roundings in float64: an error of the gradient is then one of the estimator."""
-DAMPING = 0.5
-"""Of steps in networks without a cap."""
 BETA = 0.01
-UNCAPPED_BETA = 0.001
-"""Without a cap the curvature may come close to zero, and the bias grows as its inverse."""
 LEAST_COSINE = 0.9999
 LARGEST_ERROR = 1e-3
 DIFFERENCE_STEP = 1e-4
@@ -50,11 +45,6 @@ class Fidelity:
         return self.cosine >= LEAST_COSINE and self.relative_error <= LARGEST_ERROR
 
 
-def converged_way(network: Network) -> Relaxation:
-    """Return how to converge: by damped steps where no cap keeps plain ones from oscillating."""
-    return CONVERGED if has_cap(network) else replace(CONVERGED, damping=DAMPING)
-
-
 def measure_fidelity(
     backend: Backend,
     x: FloatArray,
@@ -63,8 +53,7 @@ def measure_fidelity(
     estimator: Estimator | None = None,
 ) -> tuple[Fidelity, ...]:
     """Compare the estimate on converged phases with every reference; centered by default."""
-    beta = BETA if has_cap(backend.network) else UNCAPPED_BETA
-    estimated = eqprop_gradient(backend, x, y, estimator or centered(beta))
+    estimated = eqprop_gradient(backend, x, y, estimator or centered(BETA))
     return tuple(
         compare_gradients(name, estimated, reference(backend.network, backend.params, x, y))
         for name, reference in references.items()
@@ -87,8 +76,7 @@ def eqprop_gradient(
 ) -> FloatArray:
     """Estimate the gradient of the mean cost on converged phases, `(network.size,)`."""
     gradient = np.zeros(backend.network.size)
-    way = converged_way(backend.network)
-    report = estimate(backend, backend.clamp(x, y), estimator, gradient, way)
+    report = estimate(backend, backend.clamp(x, y), estimator, gradient, CONVERGED)
     if report.unsettled > 0.0:
         raise EngineError(
             f"{report.unsettled:.1%} of the samples of all phases did not settle within "
@@ -132,7 +120,7 @@ def directional_derivatives(
 def mean_cost(backend: Backend, x: FloatArray, y: FloatArray) -> float:
     """Return the loss: the mean cost at the free equilibrium."""
     clamped = backend.clamp(x, y)
-    free = backend.relax(clamped, relaxation=converged_way(backend.network))
+    free = backend.relax(clamped, relaxation=CONVERGED)
     if not free.converged.all():
         raise EngineError(f"the loss has no gradient away from equilibrium: {free.summary()}.")
     return float(dynamics.cost(backend.network, backend.params, free.state, clamped.y).mean())

@@ -18,7 +18,6 @@ from golden.fidelity import (
     BETA,
     LARGEST_ERROR,
     LEAST_COSINE,
-    UNCAPPED_BETA,
     Reference,
     compare_gradients,
     eqprop_gradient,
@@ -112,8 +111,7 @@ def report_fidelity(
                 )
     cosine, error = f"Cosine (>= {LEAST_COSINE})", f"Relative error (<= {LARGEST_ERROR:.0e})"
     table = format_table(("Network", "Reference", cosine, error), rows)
-    betas = f"beta {BETA} ({UNCAPPED_BETA} without a cap)"
-    title = f"Gradient of equilibrium propagation, centered, {betas}, float64"
+    title = f"Gradient of equilibrium propagation, centered, beta {BETA}, float64"
     return Section(title, table, len(rows), tuple(failures))
 
 
