@@ -97,7 +97,7 @@ class Equilibrium:
         """Return the same, to be accumulated minus `other`."""
         return replace(self, opposite=other.state)
 
-    def rows(self, chosen: BoolArray) -> "Equilibrium":
+    def rows(self, chosen: BoolArray | slice) -> "Equilibrium":
         """Return some of the samples."""
         return replace(
             self,
@@ -185,29 +185,18 @@ class Backend(ABC):
 
         `start (samples, units)` is not changed. Raises `DivergenceError` on the first NaN.
         """
-        self._check_fresh(clamped)
         relaxation = relaxation or Relaxation()
-        if relaxation.solver not in self.solvers:
-            raise EngineError(f"{type(self).__name__} has no solver '{relaxation.solver}'.")
-        if relaxation.solver == "alternating":
-            _ = self.network.halves  # refuses a network that has none
-        if not np.isfinite(beta):
-            raise EngineError(f"beta is {beta}, expected a finite number.")
-        if beta != 0.0 and clamped.y is None:
-            raise EngineError(f"a nudge of beta {beta} needs targets y, but none were clamped.")
-        if start is not None:
-            start = checked_matrix("start", start, self.network.units, self.dtype)
-            if len(start) != len(clamped.x):
-                raise EngineError(f"start has {len(start)} samples, x has {len(clamped.x)}.")
-        equilibrium = self._relax(clamped, float(beta), relaxation, start)
-        finite = np.isfinite(equilibrium.residual) & np.isfinite(equilibrium.state).all(axis=1)
-        if not finite.all():
-            sample = int(np.flatnonzero(~finite)[0])
-            raise DivergenceError(
-                f"the state of sample {sample} stopped being finite at step "
-                f"{equilibrium.steps[sample]} (beta {beta}): lower the learning rate or the cap."
-            )
-        return equilibrium
+        start = self._checked_start(clamped, beta, relaxation, start)
+        return _finite(self._relax(clamped, float(beta), relaxation, start))
+
+    def relax_opposite(
+        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: npt.ArrayLike
+    ) -> tuple[Equilibrium, Equilibrium]:
+        """Relax to the equilibria of `E + beta C` and `E - beta C`, both from `start`."""
+        begin = self._checked_start(clamped, beta, relaxation, start)
+        assert begin is not None
+        plus, minus = self._relax_opposite(clamped, float(beta), relaxation, begin)
+        return _finite(plus), _finite(minus)
 
     def accumulate(
         self,
@@ -268,6 +257,30 @@ class Backend(ABC):
         self._accumulate(clamped, alone, gradient, energy, cost)
         self._accumulate(clamped, other, gradient, -energy, 0.0)
 
+    def _checked_start(
+        self,
+        clamped: Clamped,
+        beta: float,
+        relaxation: Relaxation,
+        start: npt.ArrayLike | None,
+    ) -> FloatArray | None:
+        """Refuse a relaxation that cannot be run; return the start as the backend takes it."""
+        self._check_fresh(clamped)
+        if relaxation.solver not in self.solvers:
+            raise EngineError(f"{type(self).__name__} has no solver '{relaxation.solver}'.")
+        if relaxation.solver == "alternating":
+            _ = self.network.halves  # refuses a network that has none
+        if not np.isfinite(beta):
+            raise EngineError(f"beta is {beta}, expected a finite number.")
+        if beta != 0.0 and clamped.y is None:
+            raise EngineError(f"a nudge of beta {beta} needs targets y, but none were clamped.")
+        if start is None:
+            return None
+        checked = checked_matrix("start", start, self.network.units, self.dtype)
+        if len(checked) != len(clamped.x):
+            raise EngineError(f"start has {len(checked)} samples, x has {len(clamped.x)}.")
+        return checked
+
     def _check_size(self, name: str, vector: FloatArray) -> None:
         if vector.shape != (self.network.size,):
             raise EngineError(
@@ -300,6 +313,13 @@ class Backend(ABC):
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium: ...
 
+    def _relax_opposite(
+        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray
+    ) -> tuple[Equilibrium, Equilibrium]:
+        """Relax one phase after the other; a backend that can do better does both at once."""
+        plus = self._relax(clamped, beta, relaxation, start)
+        return plus, self._relax(clamped, -beta, relaxation, start)
+
     @abstractmethod
     def _accumulate(
         self,
@@ -312,3 +332,16 @@ class Backend(ABC):
 
     @abstractmethod
     def _apply(self, update: FloatArray) -> None: ...
+
+
+def _finite(equilibrium: Equilibrium) -> Equilibrium:
+    """Refuse an equilibrium that holds a value which is not finite."""
+    if not (np.isfinite(equilibrium.residual).all() and np.isfinite(equilibrium.state).all()):
+        finite = np.isfinite(equilibrium.residual) & np.isfinite(equilibrium.state).all(axis=1)
+        sample = int(np.flatnonzero(~finite)[0])
+        raise DivergenceError(
+            f"the state of sample {sample} stopped being finite at step "
+            f"{equilibrium.steps[sample]} (beta {equilibrium.beta}): lower the learning rate or "
+            "the cap."
+        )
+    return equilibrium

@@ -7,6 +7,7 @@ Each phase adds its signed contribution and is then forgotten. `docs/maths.md` h
 
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -73,6 +74,7 @@ def symmetric(beta: float, points: int) -> Estimator:
     return tuple((float(b), float(c)) for b, c in negative + positive)
 
 
+@lru_cache(maxsize=64)
 def named_estimator(name: str, beta: float) -> Estimator:
     """Return the estimator called `name` for this beta."""
     known = {"one_sided": one_sided, "centered": centered, "four_point": four_point}
@@ -124,23 +126,32 @@ def estimate(
     backend.accumulate(clamped, settled, gradient, cost=share)
     steps, unsettled = [], [_unsettled(settled)]
 
-    def settle(beta: float) -> Equilibrium:
-        if beta == 0.0:
-            return settled
-        phase = backend.relax(clamped, beta, nudged.nudged(beta, rounding), settled.state)
-        steps.append(float(phase.steps.mean()))
+    def noted(phase: Equilibrium) -> Equilibrium:
+        steps.append(_mean_steps(phase))
         unsettled.append(_unsettled(phase))
         return phase
 
+    def settle(beta: float) -> Equilibrium:
+        if beta == 0.0:
+            return settled
+        limits = nudged.nudged(beta, rounding)
+        return noted(backend.relax(clamped, beta, limits, settled.state))
+
     for plus, minus, coefficient in _pairs(estimator):
-        phase = settle(plus)
-        if minus is not None:
-            phase = phase.against(settle(minus))
+        if minus is None:
+            phase = settle(plus)
+        elif minus == -plus:
+            limits = nudged.nudged(plus, rounding)
+            pair = backend.relax_opposite(clamped, plus, limits, settled.state)
+            phase = noted(pair[0]).against(noted(pair[1]))
+        else:
+            phase = settle(plus).against(settle(minus))
         backend.accumulate(clamped, phase, gradient, energy=coefficient * share)
     costs = dynamics.cost(backend.network, backend.params, settled.state, clamped.y)
     cost = np.average(costs, weights=clamped.weights)
+    phases = len(steps)
     return Report(
-        float(cost), float(settled.steps.mean()), float(np.mean(steps)), float(np.mean(unsettled))
+        float(cost), _mean_steps(settled), sum(steps) / phases, sum(unsettled) / (phases + 1)
     )
 
 
@@ -158,8 +169,12 @@ def _pairs(estimator: Estimator) -> list[tuple[float, float | None, float]]:
     return pairs + [(beta, None, coefficient) for beta, coefficient in single]
 
 
+def _mean_steps(equilibrium: Equilibrium) -> float:
+    return float(equilibrium.steps.sum()) / len(equilibrium.steps)
+
+
 def _unsettled(equilibrium: Equilibrium) -> float:
-    return 1.0 - float(equilibrium.converged.mean())
+    return 1.0 - int(np.count_nonzero(equilibrium.converged)) / len(equilibrium.steps)
 
 
 def safe_beta(backend: Backend) -> float:

@@ -44,7 +44,10 @@ class Program(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A batch held fixed: `clamped (samples, units)`, `targets (samples, outputs)`, the nudge."""
+    """A batch held fixed: `clamped (samples, units)`, `targets (samples, outputs)`, the nudges.
+
+    `beta (samples,)` is zero for all samples or for none.
+    """
 
     clamped: Any
     targets: Any
@@ -255,8 +258,9 @@ def _nudge(net, phase, work, rows):
         _softmax_error(error, bias, phase.targets, work.order)
         np.dot(error, matrix.T, back)
     for i in range(rows):
+        beta = phase.beta[work.order[i]]
         for j in range(size):
-            drive[i, j] -= phase.beta * back[i, j]
+            drive[i, j] -= beta * back[i, j]
 
 
 @_compiled
@@ -313,7 +317,24 @@ def _activate(net, phase, work, half, rows):
 def _map(net, phase, work, half, rows):
     """Write `T(s)` of the layers in `half` to `mapped`, and the residual of each row."""
     _send(net, work, half, rows)
-    if phase.beta != 0.0 and half in (BOTH, net.layers[net.readout[LAYER]][HALF]):
+    _respond(net, phase, work, half, rows)
+
+
+@_compiled
+def _map_twins(net, phase, work, rows):
+    """Do the same where the second half of the rows is in the states of the first."""
+    single = rows // 2
+    _send(net, work, BOTH, single)
+    for layer in net.layers:
+        drive = _block(work.mapped, len(work.order), layer, rows)
+        drive[single:] = drive[:single]
+    _respond(net, phase, work, BOTH, rows)
+
+
+@_compiled
+def _respond(net, phase, work, half, rows):
+    """Turn the recurrent drive in `mapped` into `T(s)`, and note the residual of each row."""
+    if phase.beta[0] != 0.0 and half in (BOTH, net.layers[net.readout[LAYER]][HALF]):
         _nudge(net, phase, work, rows)
     work.residual_bits[:rows] = 0
     _activate(net, phase, work, half, rows)
@@ -378,12 +399,18 @@ def _exchanged(work):
 
 
 @_compiled
-def relax_fixed_point(net, phase, start, work, damping, tolerance, max_steps, ended):
-    """Relax by damped steps of the whole state."""
+def relax_fixed_point(net, phase, start, work, damping, twins, tolerance, max_steps, ended):
+    """Relax by damped steps of the whole state.
+
+    With `twins` the second half of the samples starts in the states of the first.
+    """
     _begin(net, start, work)
     rows = len(start)
     for step in range(1, max_steps + 1):
-        _map(net, phase, work, BOTH, rows)
+        if twins and step == 1:
+            _map_twins(net, phase, work, rows)
+        else:
+            _map(net, phase, work, BOTH, rows)
         rows = _retire(net, work, tolerance, step, rows, ended)
         if rows == 0:
             return

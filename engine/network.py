@@ -1,5 +1,6 @@
 """What a network is: layers, couplings and a read-out. It owns no arrays and runs nothing."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,12 +49,9 @@ class Block:
     @property
     def size(self) -> int:
         """Number of parameters."""
-        size = 1
-        for length in self.shape:
-            size *= length
-        return size
+        return math.prod(self.shape)
 
-    @property
+    @cached_property
     def span(self) -> slice:
         """Its place in the flat array."""
         return slice(self.start, self.start + self.size)

@@ -122,6 +122,22 @@ def test_one_step_honours_the_start_and_leaves_it_alone(trial: Trial) -> None:
         assert (start == 0.25).all()
 
 
+@pytest.mark.parametrize("max_steps", [1, 3, 40])
+def test_opposite_phases_are_the_two_relaxations(trial: Trial, max_steps: int) -> None:
+    start = trial.relax().state
+    for solver in trial.solvers:
+        relaxation = Relaxation(max_steps, 1e-3, solver)
+        pair = trial.backend.relax_opposite(trial.clamped, 0.2, relaxation, start)
+        assert np.abs(pair[0].state - pair[1].state).max() > 10 * trial.candidate.error
+        for beta, found in zip((0.2, -0.2), pair, strict=True):
+            alone = trial.backend.relax(trial.clamped, beta, relaxation, start)
+            np.testing.assert_array_equal(found.steps, alone.steps)
+            np.testing.assert_array_equal(found.converged, alone.converged)
+            assert_close(found.state, alone.state, trial.candidate.error)
+            assert_close(found.residual, alone.residual, trial.candidate.error)
+            assert found.beta == beta
+
+
 def test_nudging_moves_the_cost_the_right_way(trial: Trial) -> None:
     free = trial.relax()
     towards, away = (mean_cost(trial, trial.relax(b, free.state).state) for b in (0.1, -0.1))

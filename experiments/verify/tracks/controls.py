@@ -35,7 +35,11 @@ class UnnudgedBackend(NumbaBackend):
     """An execution that leaves the nudge out."""
 
     def _relax(
-        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
+        self,
+        clamped: Clamped,
+        beta: float | FloatArray,
+        relaxation: Relaxation,
+        start: FloatArray | None,
     ) -> Equilibrium:
         return super()._relax(clamped, 0.0, relaxation, start)
 
