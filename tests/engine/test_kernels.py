@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numba.core.runtime import _nrt_python, rtsys
 
 from engine import kernels
@@ -98,6 +100,39 @@ def _counting() -> object:
     yield
     if not was_counting:
         _nrt_python.memsys_disable_stats()
+
+
+class TestMultiplyFew:
+    @given(
+        shape=st.tuples(*[st.integers(1, 13)] * 3),
+        dtype=st.sampled_from([np.float32, np.float64]),
+        seed=st.integers(0, 1000),
+    )
+    def test_it_is_the_product_to_rounding(
+        self, shape: tuple[int, int, int], dtype: type, seed: int
+    ) -> None:
+        rows, inner, columns = shape
+        rng = np.random.default_rng(seed)
+        a = rng.standard_normal((rows, inner)).astype(dtype)
+        b = rng.standard_normal((inner, columns)).astype(dtype)
+        out = np.full((rows, columns), np.nan, dtype)
+        kernels.multiply_few(a, b, out)
+        exact = a.astype(np.float64) @ b.astype(np.float64)
+        bound = inner * np.finfo(dtype).eps * (np.abs(a) @ np.abs(b))  # of a sum in any order
+        assert (np.abs(out - exact) <= bound + 1e-300).all()
+
+    def test_a_nan_reaches_its_row_or_column_and_no_other(self) -> None:
+        a, b = np.ones((2, 6, 6), np.float32)
+        out = np.empty_like(a)
+        for k in range(6):
+            spoilt = a.copy()
+            spoilt[5 - k, k] = np.nan
+            kernels.multiply_few(spoilt, b, out)
+            np.testing.assert_array_equal(
+                np.isnan(out), np.isnan(spoilt).any(1)[:, None] | (b == 0)
+            )
+            kernels.multiply_few(b, spoilt, out)
+            np.testing.assert_array_equal(np.isnan(out), np.isnan(spoilt).any(0) | (b == 0))
 
 
 @pytest.mark.usefixtures("_counting")
