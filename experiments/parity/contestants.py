@@ -33,7 +33,8 @@ from experiments.tasks import (
 )
 
 EPISODES = 20
-COSINE_SAMPLES = 32
+COSINE_SAMPLES = 128
+"""So many that their gradient does not vanish, and leave rounding alone, once nearly all fit."""
 COSINE_EPOCHS = 6
 """At how many epochs the gradient is compared with autograd's."""
 TEST_STEPS = 100
