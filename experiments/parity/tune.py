@@ -47,8 +47,9 @@ ADAPTED: dict[str, dict[str, Any]] = {
 }
 """Seeds and points of tasks that are tuned with others, for all contestants alike.
 
-The validation part of digits has only 360 samples, so it takes more seeds. The images have ten times the data and steps, so lower rates; the experts of the control tasks are
-rules without noise, so nothing is overfitted.
+The validation part of digits has only 360 samples, so it takes more seeds. The images have ten
+times the data and steps, so lower rates; the experts of the control tasks are rules without noise,
+so nothing is overfitted.
 """
 
 
@@ -94,11 +95,15 @@ def tuned_names(contestant: str) -> tuple[str, ...]:
 
 
 def choose(results: Iterable[tuple[Job, Record]]) -> list[dict[str, Any]]:
-    """Return the best point of each task and contestant: by accuracy, then by cost."""
+    """Return the best point of each task and contestant.
+
+    Of the points whose accuracy is within one standard error of the highest, the one with the
+    lowest cost: what the validation part cannot tell apart by counting, it may by likelihood.
+    """
     groups: dict[tuple[str, str, str], list[tuple[Job, Record]]] = defaultdict(list)
     for job, record in results:
         groups[job.task.name, job.contestant, job.label].append((job, record))
-    best: dict[tuple[str, str], dict[str, Any]] = {}
+    points: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for (task, contestant, _), runs in groups.items():
         job = runs[0][0]
         row = {
@@ -107,11 +112,17 @@ def choose(results: Iterable[tuple[Job, Record]]) -> list[dict[str, Any]]:
             "chosen": {name: getattr(job.settings, name) for name in tuned_names(contestant)},
             "accuracy": float(np.mean([record.accuracy for _, record in runs])),
             "cost": float(np.mean([record.cost for _, record in runs])),
+            "samples": sum(record.n_test for _, record in runs),
         }
-        rival = best.get((task, contestant))
-        if rival is None or _rank(row) > _rank(rival):
-            best[task, contestant] = row
-    return list(best.values())
+        points[task, contestant].append(row)
+    return [min(_near_the_best(rows), key=lambda row: row["cost"]) for rows in points.values()]
+
+
+def _near_the_best(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    best = max(rows, key=_rank)
+    accuracy = best["accuracy"]
+    error = np.sqrt(accuracy * (1 - accuracy) / best["samples"])
+    return [row for row in rows if row["accuracy"] >= accuracy - error]
 
 
 def best_baselines(rows: Iterable[dict[str, Any]]) -> dict[str, str]:

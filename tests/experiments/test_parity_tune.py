@@ -145,7 +145,8 @@ CARTPOLE = TASKS["cartpole"]
 @pytest.mark.parametrize(
     ("points", "best"),
     [
-        ([[(0.9, 0.5), (0.9, 0.5)], [(0.91, 0.9), (0.91, 0.9)]], 1),  # accuracy before cost
+        ([[(0.9, 0.5), (0.9, 0.5)], [(0.94, 0.9), (0.94, 0.9)]], 1),  # accuracy before cost
+        ([[(0.9, 0.5), (0.9, 0.5)], [(0.905, 0.9), (0.905, 0.9)]], 0),  # no certain difference
         ([[(0.9, 0.5), (0.9, 0.5)], [(0.9, 0.4), (0.9, 0.4)]], 1),  # cost between equals
         ([[(0.9, 0.4), (0.9, 0.4)], [(0.9, 0.5), (0.9, 0.5)]], 0),
         ([[(0.1 + 0.2, 0.5), (0.6, 0.5)], [(0.3, 0.4), (0.6, 0.4)]], 1),  # equal but for rounding
@@ -153,7 +154,7 @@ CARTPOLE = TASKS["cartpole"]
         ([[(0.9, 0.1), (0.9, 0.1)], [(0.9, 0.1), (0.9, 0.1)]], 0),  # the first of equals
     ],
 )
-def test_the_best_point_is_chosen_by_accuracy_then_by_cost(points, best):
+def test_the_best_point_is_chosen_by_accuracy_and_near_the_best_by_cost(points, best):
     pairs = results(CARTPOLE, "backprop_looped", *points)
     (row,) = choose(pairs)
     assert (row["task"], row["contestant"]) == ("cartpole", "backprop_looped")
