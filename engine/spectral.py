@@ -135,9 +135,8 @@ def clip_norm(block: FloatArray, limit: float, symmetric: bool) -> None:
         return
     if symmetric:
         _clip_eigenvalues(block, matrix, limit)
-    elif not _is_below(_squared(matrix), limit**2):
-        left, values, right = np.linalg.svd(matrix, full_matrices=False)
-        block[...] = (left * np.minimum(values, limit)) @ right
+    else:
+        _clip_singular_values(block, matrix, limit)
 
 
 def _clip_eigenvalues(block: FloatArray, matrix: Matrix, limit: float) -> None:
@@ -156,6 +155,22 @@ def _clip_eigenvalues(block: FloatArray, matrix: Matrix, limit: float) -> None:
         block[...] = (clipped + clipped.T) / 2
 
 
+def _clip_singular_values(block: FloatArray, matrix: Matrix, limit: float) -> None:
+    """Move the singular values of `matrix` that are above the limit to it; fill `block`.
+
+    Only those and their vectors are computed, from the smaller of the two squares.
+    """
+    wide = len(matrix) < len(matrix.T)
+    tall = matrix.T if wide else matrix
+    square = tall.T @ tall
+    if _is_below(square, limit**2):
+        return
+    above = (limit**2, np.inf)
+    squares, vectors = eigh(square, driver="evr", subset_by_value=above, check_finite=False)
+    clipped = tall - (tall @ (vectors * (1 - limit / np.sqrt(squares)))) @ vectors.T
+    block[...] = clipped.T if wide else clipped
+
+
 def scale_norm(block: FloatArray, limit: float, vector: Matrix, iterations: int) -> None:
     """Scale `block` in place so that its estimated norm is at most `limit`; turn `vector`."""
     v = vector.astype(block.dtype)
@@ -169,10 +184,6 @@ def scale_norm(block: FloatArray, limit: float, vector: Matrix, iterations: int)
     norm = float(np.linalg.norm(v @ block))
     if norm > limit:
         block *= limit / norm
-
-
-def _squared(matrix: Matrix) -> Matrix:
-    return matrix @ matrix.T if len(matrix) < len(matrix.T) else matrix.T @ matrix
 
 
 def _is_below(symmetric: Matrix, limit: float) -> bool:
