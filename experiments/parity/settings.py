@@ -79,6 +79,18 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
         "backprop_looped": {"lr": 1.5e-2, "decay": 0.3, "activation": "tanh"},
         "backprop_feedforward": {"lr": 1.5e-2, "decay": 0.3, "activation": "relu"},
     },
+    "mnist": {
+        "eqprop_looped": {"lr": 2.5e-3, "decay": 0.3, "activation": "relu", "beta": 0.1},
+        "eqprop_layered": {"lr": 2.5e-3, "decay": 0.3, "activation": "relu", "beta": 0.03},
+        "backprop_looped": {"lr": 2.5e-3, "decay": 0.3, "activation": "relu"},
+        "backprop_feedforward": {"lr": 2.5e-3, "decay": 0.3, "activation": "relu"},
+    },
+    "fashion_mnist": {
+        "eqprop_looped": {"lr": 2.5e-3, "decay": 0.3, "activation": "relu", "beta": 0.03},
+        "eqprop_layered": {"lr": 1e-3, "decay": 0.0, "activation": "relu", "beta": 0.03},
+        "backprop_looped": {"lr": 1e-3, "decay": 0.3, "activation": "relu"},
+        "backprop_feedforward": {"lr": 2.5e-3, "decay": 0.3, "activation": "relu"},
+    },
     "cartpole": {
         "eqprop_looped": {"lr": 1.5e-2, "decay": 0.0, "activation": "tanh", "beta": 0.01},
         "eqprop_layered": {"lr": 1.5e-2, "decay": 0.0, "activation": "tanh", "beta": 0.01},
@@ -99,6 +111,8 @@ A task that is not here runs with the values of its budget.
 
 BEST_BASELINE: dict[str, str] = {
     "digits": "backprop_feedforward",
+    "mnist": "backprop_feedforward",
+    "fashion_mnist": "backprop_feedforward",
     "cartpole": "backprop_looped",
     "acrobot": "backprop_feedforward",
 }
