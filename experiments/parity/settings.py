@@ -74,9 +74,9 @@ USER_BUDGET = Settings(hidden=64, batch_size=32, epochs=30)
 
 CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
     "digits": {
-        "eqprop_looped": {"lr": 1.5e-2, "decay": 0.0, "activation": "tanh", "beta": 0.03},
-        "eqprop_layered": {"lr": 1.5e-2, "decay": 0.0, "activation": "tanh", "beta": 0.03},
-        "backprop_looped": {"lr": 1.5e-2, "decay": 0.3, "activation": "tanh"},
+        "eqprop_looped": {"lr": 4e-2, "decay": 0.3, "activation": "tanh", "beta": 0.03},
+        "eqprop_layered": {"lr": 4e-2, "decay": 0.0, "activation": "tanh", "beta": 0.03},
+        "backprop_looped": {"lr": 4e-2, "decay": 0.3, "activation": "tanh"},
         "backprop_feedforward": {"lr": 1.5e-2, "decay": 0.3, "activation": "relu"},
     },
     "mnist": {
@@ -95,7 +95,7 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
         "eqprop_looped": {"lr": 1.5e-2, "decay": 0.0, "activation": "tanh", "beta": 0.01},
         "eqprop_layered": {"lr": 1.5e-2, "decay": 0.0, "activation": "tanh", "beta": 0.01},
         "backprop_looped": {"lr": 1.5e-2, "decay": 0.0, "activation": "tanh"},
-        "backprop_feedforward": {"lr": 1.5e-2, "decay": 0.0, "activation": "relu"},
+        "backprop_feedforward": {"lr": 1.5e-2, "decay": 0.0, "activation": "tanh"},
     },
     "acrobot": {
         "eqprop_looped": {"lr": 1.5e-2, "decay": 0.0, "activation": "tanh", "beta": 0.01},
