@@ -52,8 +52,7 @@ class Attention:
     def __post_init__(self) -> None:
         for field in ("tokens", "heads", "head_size"):
             check_count(field, getattr(self, field))
-        if not (np.isfinite(self.sharpness) and self.sharpness > 0.0):
-            raise EngineError(f"sharpness is {self.sharpness}, expected a positive number.")
+        _check_sharpness(self.sharpness)
         if not self.allowed.any():
             raise EngineError(f"attention '{self.name}' lets no token see another.")
 
@@ -150,8 +149,7 @@ class Hopfield:
     def __post_init__(self) -> None:
         for field in ("tokens", "memories"):
             check_count(field, getattr(self, field))
-        if not (np.isfinite(self.sharpness) and self.sharpness > 0.0):
-            raise EngineError(f"sharpness is {self.sharpness}, expected a positive number.")
+        _check_sharpness(self.sharpness)
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -185,6 +183,11 @@ class Hopfield:
     def _scores(self, w: Array, s: Array) -> Array:
         """How well each token fits each memory, `(samples, tokens, memories)`."""
         return self.sharpness * (by_token(s, self.tokens) @ w.T)
+
+
+def _check_sharpness(sharpness: float) -> None:
+    if not (np.isfinite(sharpness) and sharpness > 0.0):
+        raise EngineError(f"sharpness is {sharpness}, expected a positive number.")
 
 
 def _softmax(scores: Array) -> Array:

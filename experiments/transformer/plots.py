@@ -1,6 +1,6 @@
 """The pictures of the transformer report: what tokens attend to, and how training went."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib
 import numpy as np
@@ -70,16 +70,19 @@ def draw_plots(kinds: list[Kind]) -> list[Picture]:
 def draw_attention(kinds: list[Kind]) -> Drawing | None:
     """Draw the map of each head of the first EqProp run of each kind."""
     first = [(kind, kind.runs[EQPROP][0]) for kind in kinds if kind.runs.get(EQPROP)]
-    if not first:
-        return None
-    maps = [
-        (f"{kind.task} {kind.vocabulary}x{kind.length}, head {h + 1}", np.array(head))
+    maps = {
+        f"{kind.task} {kind.vocabulary}x{kind.length}, head {h + 1}": head
         for kind, run in first
         for h, head in enumerate(run.attention)
-    ]
-    figure, panels = draw_panels([title for title, _ in maps], height=3.1)
-    for axes, (_, head) in zip(panels, maps, strict=True):
-        axes.imshow(head, vmin=0.0, vmax=1.0, cmap="Blues")
+    }
+    return draw_maps(maps) if maps else None
+
+
+def draw_maps(maps: Mapping[str, Sequence[Sequence[float]]]) -> Drawing:
+    """Draw attention maps `(length, length)`, a panel for each under its title."""
+    figure, panels = draw_panels(list(maps), height=3.1)
+    for axes, head in zip(panels, maps.values(), strict=True):
+        axes.imshow(np.array(head), vmin=0.0, vmax=1.0, cmap="Blues")
         axes.grid(visible=False)
         axes.set_xlabel("attends to position")
         if is_leftmost(axes):

@@ -6,7 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.estimator import Report
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from adapters.torch_arrays import torch
 from experiments.records import write_text
 from experiments.transformer.measures import (
     Answers,
@@ -39,7 +42,7 @@ class Outcome:
     """Mean over test sequences, `heads x length x length`."""
     curve: tuple[Moment, ...]
     seconds: float
-    """Of training, without what was measured on the way."""
+    """CPU time of training, without what was measured on the way."""
 
     @property
     def kind(self) -> tuple[str, int, int]:
@@ -48,31 +51,33 @@ class Outcome:
 
     @property
     def least_cosine(self) -> float:
-        """The lowest cosine with autograd that was seen in training."""
-        return min(moment.cosine for moment in self.curve)
+        """The lowest cosine with autograd that was seen in training; NaN if one is."""
+        return float(np.min([moment.cosine for moment in self.curve]))
 
 
-def run_job(job: Job, watch: Callable[[int, Report], None] | None = None) -> Outcome:
-    """Train, then test on sequences that no update has seen."""
-    trained = train(job, watch)
-    settings, backend = job.settings, trained.backend
-    x = held_out(settings, job.seed)
-    answers = TASKS[job.task].answer(x)
-    restarted = x[: settings.restarted], answers[: settings.restarted]
-    maps = attention_maps(backend, x, settings.settled)
-    return Outcome(
-        job.task,
-        job.method,
-        job.seed,
-        settings.as_dict(),
-        backend.network.size,
-        settled=examine(backend, x, answers, settings.settled),
-        few=examine(backend, x, answers, settings.few_steps),
-        multistability=measure_multistability(backend, *restarted, settings, job.seed),
-        attention=tuple(tuple(tuple(map(float, row)) for row in head) for head in maps),
-        curve=trained.curve,
-        seconds=trained.seconds,
-    )
+def run_job(job: Job, watch: Callable[[int], None] | None = None) -> Outcome:
+    """Train on one thread, then test on sequences that no update has seen."""
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        trained = train(job, watch)
+        settings, backend = job.settings, trained.backend
+        x = held_out(settings, job.seed)
+        answers = TASKS[job.task].answer(x)
+        restarted = x[: settings.restarted], answers[: settings.restarted]
+        maps = attention_maps(backend, x, settings.settled)
+        return Outcome(
+            job.task,
+            job.method,
+            job.seed,
+            settings.as_dict(),
+            backend.network.size,
+            settled=examine(backend, x, answers, settings.settled),
+            few=examine(backend, x, answers, settings.few_steps),
+            multistability=measure_multistability(backend, *restarted, settings, job.seed),
+            attention=tuple(tuple(tuple(map(float, row)) for row in head) for head in maps),
+            curve=trained.curve,
+            seconds=trained.seconds,
+        )
 
 
 def save_outcome(folder: Path, key: str, outcome: Outcome) -> None:

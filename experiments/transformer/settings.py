@@ -1,6 +1,6 @@
 """The settings of the runs, and the goals they are held to.
 
-Chosen on validation sequences with seeds 7 and 8, which no reported run uses.
+Chosen on validation sequences with seeds 7 to 9, which no reported run uses.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -40,6 +40,8 @@ class Settings:
     tolerance: float = 1e-4
     unrolled_steps: int = 30
     """Steps that backprop differentiates through."""
+    longest: float = 1.0
+    """Norm to which a longer gradient of backprop is cut."""
     decay: float = 5.0
     """Of queries and keys: each update shrinks them by this share of the learning rate."""
     test_sequences: int = 10_000
@@ -48,6 +50,11 @@ class Settings:
     restarts: int = 10
     measured: int = 8
     """How often the gradient is compared during training."""
+
+    @property
+    def shown_tokens(self) -> int:
+        """Tokens that training shows: how long a run takes, more or less."""
+        return self.updates * self.batch * self.length
 
     @property
     def network(self) -> Network:
@@ -79,11 +86,16 @@ class Settings:
         return asdict(self)
 
 
-def settings_for(vocabulary: int, length: int, quick: bool) -> Settings:
+def settings_for(task: str, vocabulary: int, length: int, quick: bool) -> Settings:
     """Return what a kind of sequence is trained with; `quick` is a smoke test of the whole."""
     batch, updates = (64, 1500) if vocabulary <= 20 else (128, 800)
-    # Longer sequences have more routes to learn.
-    settings = Settings(vocabulary, length, batch=batch, updates=updates * max(1, length // 8))
+    settings = Settings(
+        vocabulary,
+        length,
+        batch=batch,
+        updates=updates * max(1, length // 8),  # longer sequences have more routes to learn
+        test_sequences=10_000 if (task, vocabulary, length) in GOALS else 2_000,
+    )
     if quick:
         return replace(
             settings, updates=200, test_sequences=500, restarted=30, restarts=3, measured=2

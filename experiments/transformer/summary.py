@@ -46,11 +46,20 @@ class Kind:
     @property
     def reached(self) -> bool | None:
         """Whether every seed reached the goal by EqProp with every sequence at equilibrium."""
-        runs = self.runs.get(EQPROP, ())
-        if self.goal is None or not runs:
+        if self.goal is None:
             return None
-        settled = all(run.settled.unsettled == 0 for run in runs)
+        settled = all(run.settled.unsettled == 0 for run in self.runs[EQPROP])
         return settled and min(self.accuracies(EQPROP)) >= self.goal
+
+    @property
+    def least_cosine(self) -> float:
+        """The lowest cosine of an EqProp gradient with autograd's, over all of training."""
+        return float(np.min([run.least_cosine for run in self.runs[EQPROP]]))
+
+    @property
+    def faithful(self) -> bool | None:
+        """Whether that is as high as it has to be, where there is a goal."""
+        return None if self.goal is None else self.least_cosine >= LEAST_COSINE
 
 
 def arrange(outcomes: Iterable[Outcome]) -> list[Kind]:
@@ -72,7 +81,7 @@ def spread(values: list[float]) -> tuple[float, float]:
 
 
 def lead_sentences(kinds: list[Kind]) -> list[str]:
-    """Say what came out, goals first."""
+    """Say what came out of each kind by EqProp, and whether that is what it has to be."""
     if not kinds:
         return ["No run has finished: there is nothing to report yet."]
     sentences = []
@@ -81,21 +90,17 @@ def lead_sentences(kinds: list[Kind]) -> list[str]:
         if not runs:
             continue
         wrong = ", ".join(str(run.settled.wrong) for run in runs)
-        tokens = runs[0].settled.tokens
-        text = f"{kind.title}: {wrong} wrong of {tokens:,} held-out tokens at equilibrium"
-        if kind.reached is not None:
-            text += (
-                f"; goal {100 * (kind.goal or 0):g} %: {'reached' if kind.reached else 'missed'}"
-            )
-        sentences.append(f"{text}.")
-    cosines = [run.least_cosine for kind in kinds for run in kind.runs.get(EQPROP, ())]
-    if cosines:
-        least = min(cosines)
-        verdict = "above" if least >= LEAST_COSINE else "below"
-        sentences.append(
-            f"The lowest cosine of the EqProp gradient with autograd's in any training is "
-            f"{least:.4f}, {verdict} the goal of {LEAST_COSINE}."
-        )
+        parts = [
+            f"{kind.title}: {wrong} wrong of {runs[0].settled.tokens:,} held-out tokens at "
+            "equilibrium",
+            f"lowest cosine of the gradient with autograd's {kind.least_cosine:.4f}",
+        ]
+        if kind.goal is not None:
+            for k, (goal, held) in enumerate(
+                ((f"{100 * kind.goal:g} %", kind.reached), (f"{LEAST_COSINE}", kind.faithful))
+            ):
+                parts[k] += f" (goal {goal}: {'reached' if held else 'missed'})"
+        sentences.append(f"{'; '.join(parts)}.")
     seeds = sorted({run.seed for kind in kinds for by in kind.runs.values() for run in by})
     sentences.append(f"Seeds: {', '.join(map(str, seeds))}.")
     return sentences

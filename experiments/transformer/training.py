@@ -1,7 +1,7 @@
 """Train one energy transformer on fresh sequences, by EqProp or by backprop through its steps."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,6 @@ from adapters.torch_autograd import loss, relax_through
 from engine.arrays import FloatArray, IntArray
 from engine.attention import Attention
 from engine.compiled import NumbaBackend
-from engine.estimator import Report
 from engine.network import Network
 from engine.optimizer import Adam, scheduled
 from engine.params import initial_params
@@ -44,15 +43,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained network, how its training went and how long it took."""
+    """A trained network, how its training went and the CPU time it took."""
 
     backend: NumbaBackend
     curve: tuple[Moment, ...]
     seconds: float
 
 
-def train(job: Job, watch: Callable[[int, Report], None] | None = None) -> Trained:
-    """Train on sequences that are drawn anew for every update.
+def train(job: Job, watch: Callable[[int], None] | None = None) -> Trained:
+    """Train on sequences that are drawn anew for every update; `watch` is told of each.
 
     Both methods start from the same weights and see the same sequences in the same order; the
     optimizer, the schedule and the decay are the same too.
@@ -60,7 +59,6 @@ def train(job: Job, watch: Callable[[int, Report], None] | None = None) -> Train
     settings, task = job.settings, TASKS[job.task]
     network = settings.network
     backend = NumbaBackend(network, initial_params(network, np.random.default_rng(job.seed)))
-    rng = np.random.default_rng([job.seed, 1])
     training = Training(
         beta=settings.beta,
         free=settings.free,
@@ -72,22 +70,32 @@ def train(job: Job, watch: Callable[[int, Report], None] | None = None) -> Train
     run = Run.start(network, Adam.moments, backend.dtype, job.seed)
     curve: list[Moment] = []
     moments = {round(k * settings.updates / settings.measured) for k in range(settings.measured)}
-    began, outside = time.perf_counter(), 0.0
-    for update in range(settings.updates):
+    began, outside = time.process_time(), 0.0
+    for update, x in enumerate(training_batches(settings, job.seed)):
         if update in moments:
-            paused = time.perf_counter()
+            paused = time.process_time()
             curve.append(measure_moment(backend, settings, task, job.seed, update))
-            outside += time.perf_counter() - paused
-        x = draw_sequences(rng, TRAINING, settings.batch, settings.vocabulary, settings.length)
+            outside += time.process_time() - paused
         share = scheduled("cosine", update, settings.updates, settings.last_rate)
         now = replace(training, optimizer=Adam(settings.lr * share))
-        step = _step_eqprop if job.method == EQPROP else _step_backprop
-        report = step(backend, x, task.answer(x), now, run, settings)
+        batch = x.astype(np.float32), targets_of(network, task.answer(x))
+        if job.method == EQPROP:
+            train_step(backend, *batch, now, run, 1)
+        else:
+            backprop_step(backend, *batch, now, run, settings)
         if watch is not None:
-            watch(update + 1, report)
-    seconds = time.perf_counter() - began - outside
+            watch(update + 1)
+    seconds = time.process_time() - began - outside
     curve.append(measure_moment(backend, settings, task, job.seed, settings.updates))
     return Trained(backend, tuple(curve), seconds)
+
+
+def training_batches(settings: Settings, seed: int) -> Iterator[IntArray]:
+    """Yield the sequences of every update, `(batch, length)`; a seed always draws the same."""
+    rng = np.random.default_rng([seed, 1])
+    shape = (settings.batch, settings.vocabulary, settings.length)
+    for _ in range(settings.updates):
+        yield draw_sequences(rng, TRAINING, *shape)
 
 
 def decay_rates(network: Network, rate: float) -> dict[str, FloatArray]:
@@ -109,35 +117,25 @@ def targets_of(network: Network, answers: IntArray) -> FloatArray:
     return network.readout.targets(answers)
 
 
-def _step_eqprop(
+def backprop_step(
     backend: NumbaBackend,
-    x: IntArray,
-    answers: IntArray,
+    x: FloatArray,
+    y: FloatArray,
     training: Training,
     run: Run,
     settings: Settings,
-) -> Report:
-    y = targets_of(backend.network, answers)
-    return train_step(backend, x.astype(np.float32), y, training, run, 1)
+) -> None:
+    """Update by autograd through the relaxation of the same energy.
 
-
-def _step_backprop(
-    backend: NumbaBackend,
-    x: IntArray,
-    answers: IntArray,
-    training: Training,
-    run: Run,
-    settings: Settings,
-) -> Report:
-    """Update by autograd through the relaxation of the same energy."""
+    A gradient longer than `settings.longest` is shortened to it: one that has exploded on the way
+    through the steps would fill the optimizer's memory for a thousand updates.
+    """
     theta = torch.from_numpy(backend.params.theta).clone().requires_grad_()
-    blocks = unpack(backend.network, theta)
-    tokens = torch.from_numpy(x.astype(np.float32))
-    steps = settings.unrolled_steps
-    state = relax_through(backend.network, blocks, tokens, steps, damping=settings.damping)
-    y = torch.from_numpy(targets_of(backend.network, answers))
-    mean = loss(backend.network, blocks, state, y)
+    blocks, tokens = unpack(backend.network, theta), torch.from_numpy(x)
+    steps, damping = settings.unrolled_steps, settings.damping
+    state = relax_through(backend.network, blocks, tokens, steps, damping=damping)
+    mean = loss(backend.network, blocks, state, torch.from_numpy(y))
     (gradient,) = torch.autograd.grad(mean, theta)
-    run.gradient[:] = gradient.numpy()
+    length = float(torch.linalg.vector_norm(gradient))
+    run.gradient[:] = gradient.numpy() * min(1.0, settings.longest / max(length, 1e-30))
     descend(backend, training, run, 1)
-    return Report(mean.item(), free_steps=steps, nudged_steps=0.0, unsettled=0.0)

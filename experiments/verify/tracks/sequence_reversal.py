@@ -3,38 +3,40 @@
 from dataclasses import asdict, replace
 
 import matplotlib
-import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import number
 from experiments.reporting.picture import Picture, take_picture
-from experiments.reporting.plot_style import STYLE, draw_panels, is_leftmost
+from experiments.reporting.plot_style import STYLE
 from experiments.transformer.measures import held_out
+from experiments.transformer.plots import draw_maps
 from experiments.transformer.records import Outcome, run_job
-from experiments.transformer.sequences import TRAINING, draw_sequences
 from experiments.transformer.settings import (
     FEW_STEPS,
+    GOAL_TOKENS,
     GOALS,
     LARGEST_RESIDUAL,
     LEAST_COSINE,
     Settings,
     settings_for,
 )
-from experiments.transformer.training import BACKPROP, EQPROP, METHODS, Job
+from experiments.transformer.training import BACKPROP, EQPROP, METHODS, Job, training_batches
 from experiments.verify.digits import seeds
 from experiments.verify.track import Check, Effort, Finding, Size, Track
 
 CLAIM = (
     "A transformer whose attention is an energy, trained by EqProp on fresh random sequences, "
     "reverses sequences of 8 tokens that no update has seen: at equilibrium every seed gets at "
-    "least 99 % of the tokens right, and with a vocabulary of 10 all of them."
+    "least 99 % of the tokens right. Trained and tested in full (--full), it gets all of 80,000 "
+    "right with a vocabulary of 10 and 99.99 % with one of 50, and its gradient keeps a cosine of "
+    "at least 0.99 with that of autograd."
 )
 TASK, LENGTH, VOCABULARY, LARGE_VOCABULARY = "reversal", 8, 10, 50
 LEAST_SHARE = 0.99
 FULL_UPDATES, SOME_UPDATES = 1500, 500
-"""From the first on the larger vocabulary and backprop take part, from the second on tests are
-not tiny."""
+"""From the first on the larger vocabulary and backprop take part and the goals decide, from the
+second on tests are not tiny."""
 
 
 def verify(size: Size) -> Finding:
@@ -49,9 +51,10 @@ def verify(size: Size) -> Finding:
             f"{size.repeats}, {size.amount} updates for the smaller one. Every batch is drawn "
             "anew; a hash of its tokens puts each possible sequence into training, validation or "
             "test for good. Test sequences relax until the residual is at most "
-            f"{LARGEST_RESIDUAL:g}, and also for just {FEW_STEPS} steps. To be sure, the sequences "
-            "of all updates are drawn once more and compared with the test sequences. During "
-            "training the estimate is compared with the gradient of autograd."
+            f"{LARGEST_RESIDUAL:g}, and also for just {FEW_STEPS} steps; a sequence that does not "
+            "get that far counts as wrong. To be sure, the sequences of all updates are drawn once "
+            "more and compared with the test sequences. During training the estimate is compared "
+            "with the gradient of autograd."
         ),
         checks=list_checks(outcomes, seen),
         tables=(_answer_table(outcomes), _equilibrium_table(outcomes)),
@@ -62,7 +65,7 @@ def verify(size: Size) -> Finding:
             "answer is that of the one reached from the usual start. The table says how often "
             "random starts end elsewhere.",
             "Without --full the network is trained for a part of the updates, tested on fewer "
-            "sequences and not compared with backprop.",
+            "sequences and not compared with backprop, and the goals do not decide.",
         ),
         pictures=(_picture(outcomes[0]),),
         measurements={
@@ -74,10 +77,10 @@ def verify(size: Size) -> Finding:
 
 def list_jobs(size: Size) -> list[Job]:
     """Return the trainings of a size, EqProp on the small vocabulary first."""
-    settings = replace(settings_for(VOCABULARY, LENGTH, quick=False), updates=size.amount)
+    settings = replace(settings_for(TASK, VOCABULARY, LENGTH, quick=False), updates=size.amount)
     kinds = [(EQPROP, settings)]
     if size.amount >= FULL_UPDATES:
-        large = settings_for(LARGE_VOCABULARY, LENGTH, quick=False)
+        large = settings_for(TASK, LARGE_VOCABULARY, LENGTH, quick=False)
         kinds += [(EQPROP, large), (BACKPROP, settings)]
     else:
         kinds = [(EQPROP, _shortened(settings))]
@@ -86,31 +89,32 @@ def list_jobs(size: Size) -> list[Job]:
 
 def count_seen(job: Job) -> int:
     """Draw all training sequences of a job again and count test sequences among them."""
-    settings, rng = job.settings, np.random.default_rng([job.seed, 1])
-    shape = (settings.vocabulary, settings.length)
-    drawn = [draw_sequences(rng, TRAINING, settings.batch, *shape) for _ in range(settings.updates)]
-    trained = {row.tobytes() for batch in drawn for row in batch}
-    return sum(row.tobytes() in trained for row in held_out(settings, job.seed))
+    batches = training_batches(job.settings, job.seed)
+    trained = {row.tobytes() for batch in batches for row in batch}
+    return sum(row.tobytes() in trained for row in held_out(job.settings, job.seed))
 
 
 def list_checks(outcomes: list[Outcome], seen: int) -> tuple[Check, ...]:
-    """Hold the worst seed to the claim and to the goals."""
+    """Hold the worst seed to the claim; in a full run to the goals as well."""
     trained = [outcome for outcome in outcomes if outcome.method == EQPROP]
+    full = all(outcome.settled.tokens >= GOAL_TOKENS for outcome in trained)
     checks = [Check("Test sequences that an update has seen", float(seen), "=", 0.0)]
     for vocabulary in dict.fromkeys(outcome.settings["vocabulary"] for outcome in trained):
-        found = [o for o in trained if o.settings["vocabulary"] == vocabulary]
-        shares = [1 - o.settled.wrong / o.settled.tokens for o in found]
+        shares = [right_share(o) for o in trained if o.settings["vocabulary"] == vocabulary]
         name = f"Vocabulary {vocabulary}: smallest share of tokens right at equilibrium"
         checks.append(Check.of_all(name, shares, ">=", LEAST_SHARE))
         goal = GOALS[TASK, vocabulary, LENGTH]
-        checks.append(Check.of_all(f"{name} (goal)", shares, ">=", goal, essential=False))
-    unsettled = sum(outcome.settled.unsettled for outcome in trained)
+        checks.append(Check.of_all(f"{name} (goal)", shares, ">=", goal, essential=full))
     cosines = [moment.cosine for outcome in trained for moment in outcome.curve]
-    return (
-        *checks,
-        Check("Test sequences that did not settle", float(unsettled), "=", 0.0, essential=False),
-        Check.of_all("Smallest cosine with autograd", cosines, ">=", LEAST_COSINE, essential=False),
-    )
+    name = "Smallest cosine with autograd (goal)"
+    checks.append(Check.of_all(name, cosines, ">=", LEAST_COSINE, essential=full))
+    return tuple(checks)
+
+
+def right_share(outcome: Outcome) -> float:
+    """Return the share of tokens right at equilibrium; one that did not get there is not."""
+    settled = outcome.settled
+    return 1 - (settled.wrong + outcome.settings["length"] * settled.unsettled) / settled.tokens
 
 
 def _shortened(settings: Settings) -> Settings:
@@ -188,16 +192,7 @@ def _picture(outcome: Outcome) -> Picture:
 
 @matplotlib.rc_context(STYLE)
 def _draw(outcome: Outcome) -> Figure:
-    titles = [f"Head {k + 1}" for k in range(len(outcome.attention))]
-    figure, panels = draw_panels(titles, height=3.1)
-    for axes, head in zip(panels, outcome.attention, strict=True):
-        image = axes.imshow(np.array(head), vmin=0.0, vmax=1.0, cmap="Blues")
-        axes.grid(visible=False)
-        axes.set_xlabel("attends to position")
-        if is_leftmost(axes):
-            axes.set_ylabel("position")
-    figure.colorbar(image, ax=panels, shrink=0.7, label="probability")
-    return figure
+    return draw_maps({f"Head {k + 1}": head for k, head in enumerate(outcome.attention)})
 
 
 TRACK = Track(

@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from experiments.transformer import measures
 from experiments.transformer.measures import Answers, Moment, Multistability
 from experiments.transformer.records import Outcome
-from experiments.transformer.sequences import TEST, TRAINING, draw_sequences
+from experiments.transformer.sequences import TEST, draw_sequences
+from experiments.transformer.training import training_batches
 from experiments.verify.runner import run_track
 from experiments.verify.track import Effort, Size, Status
 from experiments.verify.tracks import sequence_reversal
@@ -37,6 +39,7 @@ def made_up(monkeypatch):
             )  # fmt: skip
 
         monkeypatch.setattr(sequence_reversal, "run_job", outcome_of)
+        monkeypatch.setattr(sequence_reversal, "_picture", lambda outcome: None)
 
     return put
 
@@ -47,7 +50,8 @@ def made_up(monkeypatch):
         ({}, Status.PASSED, []),
         ({"wrong": 1}, Status.PARTIAL, ["(goal)"]),
         ({"wrong": 2000}, Status.FAILED, ["at equilibrium", "(goal)"]),
-        ({"unsettled": 1}, Status.PARTIAL, ["did not settle"]),
+        ({"unsettled": 1}, Status.PARTIAL, ["(goal)"]),
+        ({"unsettled": 100}, Status.FAILED, ["at equilibrium", "(goal)"]),
         ({"cosine": 0.9}, Status.PARTIAL, ["cosine"]),
         ({"cosine": float("nan")}, Status.PARTIAL, ["cosine"]),
     ],
@@ -60,24 +64,38 @@ def test_wrong_tokens_decide(given, status, words, made_up):
     assert all(word in name for word, name in zip(words, missed(outcome), strict=True))
 
 
+@pytest.mark.parametrize(
+    ("given", "missed_goals"),
+    [
+        ({}, []),
+        ({"wrong": 1}, ["Vocabulary 10"]),
+        ({"unsettled": 1}, ["Vocabulary 10"]),
+        ({"wrong": 9}, ["Vocabulary 10", "Vocabulary 50"]),
+        ({"cosine": 0.98}, ["Smallest cosine"]),
+    ],
+)
+def test_in_a_full_run_the_goals_decide(given, missed_goals, made_up, monkeypatch):
+    made_up(**given)
+    monkeypatch.setattr(sequence_reversal, "count_seen", lambda job: 0)
+    outcome = run(Size(1, FULL_UPDATES))
+    assert outcome.status is (Status.FAILED if missed_goals else Status.PASSED)
+    found = missed(outcome)
+    assert all("(goal)" in name for name in found)
+    assert all(n.startswith(start) for n, start in zip(found, missed_goals, strict=True))
+
+
 def test_a_test_sequence_that_was_trained_on_is_found(made_up, monkeypatch):
     def leaked(settings, seed):
-        rng = np.random.default_rng([seed, 1])
-        shape = (settings.vocabulary, settings.length)
-        seen = draw_sequences(rng, TRAINING, 1, *shape)
-        fresh = draw_sequences(np.random.default_rng(9), TEST, 10, *shape)
-        return np.concatenate([seen, fresh])
+        *_, last = training_batches(settings, seed)
+        fresh = draw_sequences(np.random.default_rng(9), TEST, 10, 10, 8)
+        return np.concatenate([fresh, last[-1:]])
 
     made_up()
-    monkeypatch.setattr(sequence_reversal, "draw_sequences", batch_of_one)
     monkeypatch.setattr(sequence_reversal, "held_out", leaked)
     outcome = run(Size(1, 3))
     assert outcome.status is Status.FAILED
     assert missed(outcome) == ["Test sequences that an update has seen"]
-
-
-def batch_of_one(rng, part, count, *shape):
-    return draw_sequences(rng, part, 1, *shape)
+    assert outcome.finding.checks[0].measured == 1
 
 
 def test_the_full_size_adds_the_large_vocabulary_and_backprop():
@@ -93,10 +111,12 @@ def test_a_network_that_has_hardly_learned_fails(monkeypatch):
     """No number is made up here: two updates, then real answers."""
 
     def tiny(settings):
-        return replace(settings, test_sequences=20, restarted=2, restarts=1, measured=1)
+        return replace(settings, test_sequences=20, restarted=2, restarts=1, measured=1, batch=8)
 
     monkeypatch.setattr(sequence_reversal, "_shortened", tiny)
+    monkeypatch.setattr(measures, "UNROLLED", 30)
     outcome = run(Size(1, 2))
     assert outcome.status is Status.FAILED
     share = next(c for c in outcome.finding.checks if "smallest share" in c.name).measured
     assert share < 0.5
+    assert len(outcome.finding.pictures[0].png) > 0
