@@ -88,9 +88,9 @@ def _kinds(options: argparse.Namespace) -> list[tuple[str, int, int]]:
     for name in tasks:
         if name not in TASKS and name != "all":
             raise SequenceError(f"there is no task '{name}'; known: {', '.join(TASKS)}, all.")
-    names = TASKS if "all" in tasks else dict.fromkeys(tasks)
-    lengths = dict.fromkeys(options.length or [8])
-    return list(product(names, dict.fromkeys(options.vocab or [10]), lengths))
+    names = list(TASKS) if "all" in tasks else tasks
+    vocabularies, lengths = options.vocab or [10], options.length or [8]
+    return list(dict.fromkeys(product(names, vocabularies, lengths)))
 
 
 def _finish(jobs: list[Job], options: argparse.Namespace, console: Console) -> list[Outcome]:

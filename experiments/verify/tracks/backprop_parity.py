@@ -26,19 +26,21 @@ TASK = "digits"
 WIDE, NARROW = 0.03, margin_of(TASK)
 """Margins of the claim: against any baseline, and on the same network."""
 
+LARGEST_ERROR = 0.5
+"""Share of the majority class's error that a network which has learned may make."""
+IDLE = 1e-9
+"""Share of the learning rate at which nothing is learned."""
+
 Runs = dict[str, list[Record]]
 
 
 def verify(size: Size) -> Finding:
     """Train EqProp and two backprop baselines on the same splits and compare them in pairs."""
-    runs: Runs = {name: [] for name in (LOOPED, *BASELINES)}
-    linear = []
-    for seed in seeds(size.seeds):
-        for name in runs:
-            settings = replace(settings_for(TASK, name), epochs=size.amount)
-            runs[name].append(run_job(Job(find_task(TASK), name, seed, settings)))
-        linear.append(linear_accuracy(seed))
+    runs = train_all(size.seeds, size.amount)
+    linear = [linear_accuracy(seed) for seed in seeds(size.seeds)]
     wide, narrow = compare_runs(runs, WIDE), compare_runs(runs, NARROW)
+    idle = train_all(1, epochs=1, pace=IDLE)
+    rejected = [check.name for check in chance_checks(idle) if not check.held]
     return Finding(
         experiment=(
             f"Digits, {size.amount} epochs, {size.repeats}. EqProp on the looped network, "
@@ -46,9 +48,19 @@ def verify(size: Size) -> Finding:
             "layers see the same split, trained on training and validation together and scored "
             "once on the test part; settings were chosen on the validation part with other seeds. "
             "Differences are paired by seed; two one-sided t-tests, corrected by Holm's method, "
-            "say whether a gap is within a margin. A linear classifier shows what the task asks."
+            "say whether a gap is within a margin. A linear classifier shows what the task asks. "
+            "Networks that learn nothing agree too: the same networks at a billionth of the "
+            "learning rate have to be rejected by the checks on chance."
         ),
-        checks=list_checks(runs, linear, wide, narrow),
+        checks=(
+            *list_checks(runs, linear, wide, narrow),
+            Check(
+                "Checks on chance that networks which learn nothing do not pass",
+                float(len(rejected)),
+                ">=",
+                1.0,
+            ),
+        ),
         tables=(_accuracy_table(runs, linear), _statistics_table(wide, narrow)),
         limits=(
             "Digits with 1,797 images is a small task, and its test part of 360 images tells "
@@ -61,8 +73,19 @@ def verify(size: Size) -> Finding:
         measurements={
             "runs": {name: [_plain(record) for record in found] for name, found in runs.items()},
             "linear": linear,
+            "learning_nothing": {name: found[0].accuracy for name, found in idle.items()},
         },
     )
+
+
+def train_all(count: int, epochs: int, pace: float = 1.0) -> Runs:
+    """Train every contestant with so many seeds, at this share of its learning rate."""
+    runs: Runs = {}
+    for name in (LOOPED, *BASELINES):
+        usual = settings_for(TASK, name)
+        settings = replace(usual, epochs=epochs, lr=pace * usual.lr)
+        runs[name] = [run_job(Job(find_task(TASK), name, s, settings)) for s in seeds(count)]
+    return runs
 
 
 def linear_accuracy(seed: int) -> float:
@@ -89,6 +112,18 @@ def compare_runs(runs: Runs, margin: float) -> dict[str, Judgement]:
     )
 
 
+def chance_checks(runs: Runs) -> tuple[Check, ...]:
+    """Ask that every single run is far above chance: equality there would mean nothing."""
+    chances = [judged.p_chance for judged in compare_runs(runs, WIDE).values()]
+    records = [record for found in runs.values() for record in found]
+    errors = [(1 - record.accuracy) / (1 - record.majority_rate) for record in records]
+    largest = "Largest error of a run over the majority class's"
+    return (
+        Check.of_all("p that a run is at the majority class", chances, "<", SIGNIFICANCE),
+        Check.of_all(largest, errors, "<=", LARGEST_ERROR),
+    )
+
+
 def list_checks(
     runs: Runs,
     linear: list[float],
@@ -96,13 +131,9 @@ def list_checks(
     narrow: Mapping[str, Judgement],
 ) -> tuple[Check, ...]:
     """Hold the comparison to the claim; equality at chance level does not pass."""
-    chances = [judged.p_chance for judged in wide.values()]
-    records = [record for found in runs.values() for record in found]
-    errors = [(1 - record.accuracy) / (1 - record.majority_rate) for record in records]
     eqprop = float(np.mean([record.accuracy for record in runs[LOOPED]]))
     return (
-        Check.of_all("p that a run is at the majority class", chances, "<", SIGNIFICANCE),
-        Check.of_all("Largest error of a run over the majority class's", errors, "<=", 0.5),
+        *chance_checks(runs),
         *(
             Check(
                 f"p of a gap beyond {100 * WIDE:g} points: {TITLES[name]}",

@@ -119,6 +119,8 @@ def verify(size: Size) -> Finding:
             "is a constraint beside the learning rule, and training also runs without it.",
             "A read-out synapse sees the error of its output unit. The softmax behind that error "
             "is normalised over all outputs, so the output units have to share one number.",
+            "Attention is not examined: its synapses see what arrives at a query or a key, which "
+            "is summed over the tokens on the way and is no state of a unit.",
             "A safe beta chosen by the engine (beta = 'auto') looks at the whole read-out matrix.",
             "That the two phases have to be held until a synapse has seen both is not a "
             "dependency, but it is a demand on hardware.",

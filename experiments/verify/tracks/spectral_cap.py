@@ -31,12 +31,13 @@ from experiments.verify.digits import CAP, EXACT_CAP, seeds, train_on_digits
 from experiments.verify.track import Check, Effort, Finding, Size, Track
 
 CLAIM = (
-    f"With the spectral cap the norm of the recurrent coupling, which bounds the Lipschitz "
-    f"constant of a relaxation step, stays at or below {CAP} over all of training, so every sample "
-    "settles. The same training without the cap takes it above 1."
+    f"With the spectral cap projected after every update the norm of the recurrent coupling, which "
+    f"bounds the Lipschitz constant of a relaxation step, stays at or below {CAP} over all of "
+    "training, so every sample settles. The same training without the cap takes it above 1."
 )
-CAPPED, SPARSE, UNCAPPED = "cap, exact at every update", "cap, exact at every 5th", "no cap"
-RUNS = {CAPPED: EXACT_CAP, SPARSE: SpectralCap(CAP, every=5), UNCAPPED: None}
+EVERY = 5
+CAPPED, SPARSE, UNCAPPED = "cap, exact at every update", f"cap, exact at every {EVERY}th", "no cap"
+RUNS = {CAPPED: EXACT_CAP, SPARSE: SpectralCap(CAP, every=EVERY), UNCAPPED: None}
 COLOURS = {CAPPED: BLUE, SPARSE: SKY, UNCAPPED: VERMILION}
 ROUNDING = 1e-6
 """Of a float32 matrix: its norm may be that much above what the projection aimed at."""
@@ -72,6 +73,8 @@ def verify(size: Size) -> Finding:
     }
     norms = {name: [n for run in found for n in run.norms] for name, found in runs.items()}
     last = [run.norms[-1] for run in runs[UNCAPPED]]
+    projected = [n for run in runs[SPARSE] for n in run.norms[::EVERY]]
+    above = float((np.array(norms[SPARSE]) > 1).mean())
     unsettled = [run.unsettled for run in runs[CAPPED]]
     limit = CAP * (1 + ROUNDING)
     checks = (
@@ -79,7 +82,7 @@ def verify(size: Size) -> Finding:
         Check.of_all("Largest share of test samples unsettled, with the cap", unsettled, "=", 0.0),
         Check.of_all("Smallest norm after training without the cap", last, ">", 1.0),
         Check.of_all(
-            "Largest norm, cap exact at every 5th update", norms[SPARSE], "<=", 1.0, False
+            f"Largest norm right after the projection at every {EVERY}th", projected, "<=", limit
         ),
     )
     return Finding(
@@ -87,8 +90,8 @@ def verify(size: Size) -> Finding:
             f"The looped network of the parity experiment (128 tanh units) learns digits for "
             f"{size.amount} epochs with {size.repeats}, three times from the same weights on "
             "the same batches: with the exact projection after every update, with the exact "
-            "projection after every 5th and power iteration between (as the parity runs do), and "
-            "without a cap. After every update the norm is computed exactly, from all eigenvalues. "
+            f"projection after every {EVERY}th and power iteration between, and without a cap. "
+            "After every update the norm is computed exactly, from all eigenvalues. "
             f"Then the test part relaxes for up to {LONG.max_steps} steps to a residual of "
             f"{LONG.tolerance:g}."
         ),
@@ -98,8 +101,12 @@ def verify(size: Size) -> Finding:
             "The norm bounds the Lipschitz constant of a step from above, since tanh is "
             "1-Lipschitz. Without the cap the bound is lost, not necessarily convergence: the "
             "slope at the equilibria that occur is smaller than the norm, and it is in the table.",
-            "Only the exact projection is a guarantee. Power iteration estimates the norm from "
-            "below and may let it pass the cap between two projections.",
+            "Only the exact projection is a guarantee, and only until the next update. Power "
+            "iteration estimates the norm from below, and Adam, which moves every weight by about "
+            "its rate, may raise the norm in one update by its rate times the number of units. "
+            f"With the projection after every {EVERY}th update the norm reached "
+            f"{max(norms[SPARSE]):.3f} in between, and was above 1 after {above:.1%} of the "
+            "updates.",
             "One network on one task; the cap of the layered network and of other couplings is "
             "not measured here.",
         ),
