@@ -21,7 +21,6 @@ from engine.network import Network, looped_mlp
 from engine.params import Params, initial_params
 from engine.run import Run
 from engine.train import Training, train_step
-from experiments.verify.track import VerifyError
 
 INPUTS, HIDDEN, OUTPUTS, BATCH = 64, 256, 10, 128
 STATE_BYTES = BATCH * HIDDEN * 4
@@ -46,7 +45,7 @@ def measure_peak(prepare: Prepare, steps: int) -> int:
     )
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise VerifyError(f"the memory of {prepare.__name__} was not measured: {last[0]}")
+        raise RuntimeError(f"the memory of {prepare.__name__} was not measured: {last[0]}")
     return int(done.stdout)
 
 

@@ -1,5 +1,6 @@
 """Each track holds where all is sound, and fails when what it verifies is broken."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -238,6 +239,13 @@ def test_the_memory_track_tells_constant_from_growing(monkeypatch):
     assert name == "EqProp, numba: states stored for each step"
     stored = outcomes[hoarding, hoarding].finding.checks[0].measured
     assert stored == pytest.approx(3, rel=0.1)  # three phases a step
+
+
+def test_memory_that_cannot_be_measured_fails_the_track(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "false")
+    outcome = run(constant_memory.TRACK)
+    assert outcome.status is Status.FAILED
+    assert "the memory of eqprop_numba was not measured: exit code 1" in outcome.error
 
 
 def test_the_locality_track_holds():
