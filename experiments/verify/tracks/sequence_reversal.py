@@ -114,7 +114,8 @@ def list_checks(outcomes: list[Outcome], seen: int) -> tuple[Check, ...]:
 def right_share(outcome: Outcome) -> float:
     """Return the share of tokens right at equilibrium; one that did not get there is not."""
     settled = outcome.settled
-    return 1 - (settled.wrong + outcome.settings["length"] * settled.unsettled) / settled.tokens
+    length = settled.tokens // settled.sequences
+    return 1 - (settled.wrong + length * settled.unsettled) / settled.tokens
 
 
 def _shortened(settings: Settings) -> Settings:
