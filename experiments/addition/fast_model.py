@@ -14,7 +14,7 @@ from engine.arrays import FloatArray
 from experiments.addition import kernels
 from experiments.addition.config import ModelConfig
 from experiments.addition.data import POSITIONS, PROMPT, TARGETS, VOCABULARY, Tokens
-from experiments.addition.kernels import LANES, LAYER_EPS, RMS_EPS, Gradients, Weights
+from experiments.addition.kernels import LANES, LAYER_EPS, RMS_EPS, Gradients, Scratch, Weights
 from experiments.addition.parameters import Blocks, Factors, Layout, qkv_factors, take
 
 BASE = "blocks.0"
@@ -45,11 +45,14 @@ class FastModel:
         self.config, self.frozen = config, frozen
         self.layout = Layout(config)
         self._factors = qkv_factors(config)
+        self._memory: tuple[Gradients, Scratch] | None = None
 
     def loss_and_gradient(self, flat: FloatArray, rows: Tokens) -> tuple[float, FloatArray]:
         """Return the mean cross entropy of the targets of `rows (n, 34)`, and its gradient."""
         weights, composed = self._compose(flat)
-        grads = kernels.gradients(weights)
+        grads, scratch = self._working_memory(weights)
+        for array in grads:
+            array.fill(0)
         share = np.zeros(-(-len(rows) // LANES) * LANES, flat.dtype)
         share[: len(rows)] = 1 / (len(rows) * TARGETS)
         loss = kernels.loss_and_gradients(
@@ -58,7 +61,7 @@ class FastModel:
             weights,
             self.config.use_rmsnorm,
             grads,
-            kernels.scratch(weights),
+            scratch,
         )
         return loss, self._pull_back(grads, composed)
 
@@ -68,11 +71,18 @@ class FastModel:
         rows = np.zeros((len(prompts), POSITIONS + 1), np.int64)
         rows[:, :PROMPT] = prompts
         lanes = in_lanes(rows)
-        kernels.decode_greedily(lanes, weights, self.config.use_rmsnorm, kernels.scratch(weights))
+        _, scratch = self._working_memory(weights)
+        kernels.decode_greedily(lanes, weights, self.config.use_rmsnorm, scratch)
         answers: Tokens = lanes.transpose(0, 2, 1).reshape(-1, POSITIONS + 1)[
             : len(prompts), PROMPT:
         ]
         return answers
+
+    def _working_memory(self, weights: Weights) -> tuple[Gradients, Scratch]:
+        """Return memory for the kernels, allocated once."""
+        if self._memory is None or self._memory[0].up.dtype != weights.up.dtype:
+            self._memory = kernels.gradients(weights), kernels.scratch(weights)
+        return self._memory
 
     def _compose(self, flat: FloatArray) -> tuple[Weights, _Composed]:
         blocks = self.layout.views(flat)
@@ -230,7 +240,7 @@ class FastModel:
 def in_lanes(rows: Tokens) -> npt.NDArray[np.int64]:
     """Return rows `(n, length)` as `(groups, length, LANES)`, filled up with copies of the last."""
     groups = -(-len(rows) // LANES)
-    filled = np.pad(rows, ((0, groups * LANES - len(rows)), (0, 0)), mode="edge")
+    filled = rows[np.minimum(np.arange(groups * LANES), len(rows) - 1)]
     return np.ascontiguousarray(filled.reshape(groups, LANES, -1).transpose(0, 2, 1))
 
 
