@@ -5,29 +5,29 @@ evaluate  count the exact sums of a checkpoint on ten test sets of 10,000
 predict   add two numbers
 log       reproduce experiments E1 to E4 and write them as a Markdown log
 cell      train an adder by equilibrium propagation alone and chain it
+energy    research: an energy transformer adds end to end, by EqProp and by backprop
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from joblib import cpu_count
 from rich.console import Console
 from rich.text import Text
 
+from adapters.torch_arrays import pick_device
 from engine.errors import EngineError
 from engine.progress import progress_bar
-from experiments.addition import training_command
+from experiments.addition import eqprop_command, training_command
 from experiments.addition.checkpoint import load_checkpoint
 from experiments.addition.config import AdditionError
-from experiments.addition.data import LIMIT, TEST_SEEDS, TEST_SIZE, Pairs, decode, holdout, prompts
-from experiments.addition.eqprop_cell import CASES, CellResult, CellSettings, judge_cell
+from experiments.addition.data import LIMIT, TEST_SEEDS, Pairs, decode, prompts
 from experiments.addition.evaluate import FAILURES_SHOWN, Score, answerer, as_result, benchmark
 from experiments.addition.log import LogSettings, write_log
-from experiments.addition.reliability import reliability
 from experiments.options import positive
 from experiments.records import write_text
 from experiments.reporting.document import Table
@@ -51,13 +51,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return predict(options, console)
             case "log":
                 return log(options, console)
+            case "cell":
+                return eqprop_command.cell(options, console)
             case _:
-                return cell(options, console)
+                return eqprop_command.energy(options, console)
     except (AdditionError, EngineError, OSError) as error:
         console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
         return 2
     except KeyboardInterrupt:
-        console.print("Stopped. The same command goes on from the last evaluation that was saved.")
+        resumed = options.command in ("train", "log")
+        rest = " The same command goes on from the last evaluation that was saved."
+        console.print("Stopped." + (rest if resumed else ""))
         return 130
 
 
@@ -105,48 +109,13 @@ def predict(options: argparse.Namespace, console: Console) -> int:
 
 def log(options: argparse.Namespace, console: Console) -> int:
     """Write the experiments log."""
-    settings = LogSettings(options.out, options.published, options.device, options.train_steps)
+    device = pick_device(options.device, np.float32).type
+    steps, workers = options.train_steps, options.workers
+    settings = LogSettings(options.out, options.published, device, steps, workers)
     path = write_log(settings, lambda line: console.print(line, soft_wrap=True))
     console.print(path.read_text(encoding="utf-8"), soft_wrap=True)
     console.print(f"Written: {path}", soft_wrap=True)
     return 0
-
-
-def cell(options: argparse.Namespace, console: Console) -> int:
-    """Train the adder cell for several seeds and let each add the published test sums."""
-    settings = CellSettings(updates=options.updates)
-    parts = [holdout(seed).test for seed in TEST_SEEDS]
-    a, b = np.concatenate([p.a for p in parts]), np.concatenate([p.b for p in parts])
-    pairs = Pairs(a, b)[: options.sums]
-    results = [judge_cell(settings, options.seed + k, pairs) for k in range(options.seeds)]
-    console.print(rich_table(_cell_table(results), console.width))
-    solved = sum(result.exact == result.total for result in results)
-    share = reliability(solved, len(results))
-    console.print(
-        f"{solved} of {len(results)} seeds add all {len(pairs):,} sums (exact 95 % interval "
-        f"{share.low:.1%} to {share.high:.1%})."
-    )
-    content = {"settings": asdict(settings), "results": [asdict(result) for result in results]}
-    write_text(options.out / "cell.json", json.dumps(content, indent=1))
-    return 0
-
-
-def _cell_table(results: Sequence[CellResult]) -> Table:
-    rows = tuple(
-        (
-            str(r.seed),
-            f"{r.right_cases} of {CASES}",
-            f"{r.exact:,} of {r.total:,}",
-            f"{r.steps:.1f}",
-            f"{r.unsettled:.2%}",
-        )
-        for r in results
-    )
-    return Table(
-        f"Adder cell by equilibrium propagation, {results[0].parameters:,} parameters",
-        ("seed", "cases", "ten-digit sums", "steps of a digit", "not settled"),
-        rows,
-    )
 
 
 def _operand(text: str) -> int:
@@ -174,15 +143,14 @@ def _parser() -> argparse.ArgumentParser:
     story.add_argument("--published", type=Path, required=True, help="the published checkpoint")
     story.add_argument("--out", type=Path, default=Path("results/addition"), help="folder")
     story.add_argument("--train-steps", type=positive, default=54_000, help="updates (54000)")
+    cores = cpu_count()
+    story.add_argument("--workers", type=positive, default=cores, help="trainings at once (cores)")
     for command in (asked, single, story):
         command.add_argument("--device", default="cpu", help="cpu, cuda, mps or auto (cpu)")
-    adder = commands.add_parser("cell", help="an adder by equilibrium propagation")
-    adder.add_argument("--seeds", type=positive, default=5, help="how many (5)")
-    adder.add_argument("--seed", type=int, default=0, help="the first (0)")
-    adder.add_argument("--updates", type=positive, default=CellSettings().updates, help="updates")
-    most = len(TEST_SEEDS) * TEST_SIZE
-    adder.add_argument("--sums", type=positive, default=most, help=f"at most {most:,} ({most:,})")
-    adder.add_argument("--out", type=Path, default=Path("results/addition"), help="folder")
+    eqprop_command.add_options(
+        commands.add_parser("cell", help="an adder by equilibrium propagation"),
+        commands.add_parser("energy", help="an energy transformer that adds end to end"),
+    )
     return parser
 
 

@@ -92,6 +92,9 @@ class TrainConfig:
     eval_interval: int = 500
     curriculum: tuple[tuple[int, int], ...] = ((3, 2000), (6, 5000))
     """Pairs of most digits and steps; after the last one come ten digits."""
+    carry_share: float = 0.0
+    """Share of a batch whose sums carry over many places; it falls to zero between a quarter and
+    three quarters of the training. 0 is the published training."""
     aligned_start: float = 0.0
     """Deviation of position embeddings that start alike for digits of equal weight; 0 is the
     published start, at which every position is drawn apart."""
@@ -107,6 +110,7 @@ class TrainConfig:
         _check_number("grad_clip", self.grad_clip, 1e-12, 1e12)
         _check_number("weight_decay", self.weight_decay, 0.0, 1e3)
         _check_number("min_lr_ratio", self.min_lr_ratio, 0.0, 1.0)
+        _check_number("carry_share", self.carry_share, 0.0, 1.0)
         _check_number("aligned_start", self.aligned_start, 0.0, 100.0)
         for digits, steps in self.curriculum:
             _check_whole("digits of the curriculum", digits, 1, 10)
@@ -129,6 +133,11 @@ class TrainConfig:
             if step < end:
                 return digits
         return 10
+
+    def carrying(self, step: int) -> float:
+        """Share of sums with long carries at `step`."""
+        left = 1.5 - 2.0 * step / self.train_steps
+        return self.carry_share * min(1.0, max(0.0, left))
 
 
 Config = TypeVar("Config", ModelConfig, TrainConfig)

@@ -107,7 +107,8 @@ def holdout(seed: int) -> Holdout:
 class Sampler:
     """Random batches of sums of at most so many digits, never one that is held out.
 
-    The number of digits is uniform, and both operands are uniform below that power of ten.
+    The number of digits is uniform, and both operands are uniform below that power of ten. A share
+    of the sums carries on purpose: see `_carry`.
     """
 
     def __init__(self, seed: int, held_out: Holdout) -> None:
@@ -115,14 +116,38 @@ class Sampler:
         parts = (held_out.validation, held_out.test)
         self._reserved = np.sort(np.concatenate([_keys(part.a, part.b) for part in parts]))
 
-    def draw(self, count: int, most_digits: int) -> Pairs:
-        """Return `count` new pairs."""
-        limits = _POWERS[self.rng.integers(1, most_digits + 1, count)]
+    def draw(self, count: int, most_digits: int, carrying: float = 0.0) -> Pairs:
+        """Return `count` new pairs, a share `carrying` of them with a long carry."""
+        digits = self.rng.integers(1, most_digits + 1, count)
+        limits = _POWERS[digits]
         a, b = self.rng.integers(0, limits), self.rng.integers(0, limits)
+        chosen = round(carrying * count)
+        if chosen > 0:
+            a[:chosen], b[:chosen] = self._carry(digits[:chosen])
         while (taken := self.is_held_out(a, b)).any():
             again = limits[taken]
             a[taken], b[taken] = self.rng.integers(0, again), self.rng.integers(0, again)
         return Pairs(a, b)
+
+    def _carry(self, digits: Numbers) -> tuple[Numbers, Numbers]:
+        """Return operands of so many `digits (n,)` with a carry that runs on.
+
+        It starts at a random place, where the digits sum to ten or more, and passes through a
+        random number of places, where they sum to nine. Elsewhere the digits are random; in half
+        of the sums those of the second operand are zero, so that nothing else carries.
+        """
+        rng, count = self.rng, len(digits)
+        places = np.arange(DIGITS)
+        start = rng.integers(0, digits)[:, None]
+        end = start + rng.integers(0, digits - start[:, 0])[:, None]
+        first, second = rng.integers(0, 10, (2, count, DIGITS))
+        second *= rng.integers(0, 2, (count, 1))
+        second = np.where((start < places) & (places <= end), 9 - first, second)
+        first = np.where(places == start, np.maximum(first, 1), first)  # one can be made up to ten
+        second = np.where(places == start, rng.integers(10 - np.maximum(first, 1), 10), second)
+        inside = places < digits[:, None]
+        powers = _POWERS[:DIGITS]
+        return (first * inside) @ powers, (second * inside) @ powers
 
     def is_held_out(self, a: Numbers, b: Numbers) -> npt.NDArray[np.bool_]:
         """Say which pairs are held out.

@@ -52,10 +52,10 @@ class Score:
 
 def answerer(checkpoint: Checkpoint, device: str = "cpu") -> Answerer:
     """Return how a checkpoint answers: compiled on a CPU where it can be, else by torch."""
-    if device == "cpu" and runs_compiled(checkpoint.config):
+    place = pick_device(device, np.float32)
+    if place.type == "cpu" and runs_compiled(checkpoint.config):
         model = FastModel(checkpoint.config, checkpoint.frozen)
         return lambda asked: model.answer(checkpoint.flat, asked)
-    place = pick_device(device, np.float32)
     blocks = {
         name: torch.tensor(np.asarray(block), device=place)
         for name, block in _blocks(checkpoint).items()

@@ -160,6 +160,6 @@ def make_learner(
     device: str,
 ) -> Learner:
     """Return the compiled learner on a CPU where it knows the model, else the torch stack."""
-    if device == "cpu" and runs_compiled(config):
+    if pick_device(device, np.float32).type == "cpu" and runs_compiled(config):
         return CompiledLearner(config, train, flat, frozen, moments)
     return TorchLearner(config, train, flat, frozen, moments, device)

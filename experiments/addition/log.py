@@ -12,7 +12,7 @@ from experiments.addition.checkpoint import load_checkpoint
 from experiments.addition.config import ModelConfig, TrainConfig
 from experiments.addition.evaluate import answerer, as_result, benchmark
 from experiments.addition.runs import GROKKED, Run
-from experiments.addition.train import train_runs
+from experiments.addition.train import train_all
 from experiments.records import write_text
 from experiments.reporting.document import Block, Bullets, Code, Document, Section
 from experiments.reporting.markdown_page import render_markdown
@@ -31,11 +31,12 @@ class LogSettings:
     published: Path
     device: str
     train_steps: int = 54_000
+    workers: int = 2
 
 
 def write_log(settings: LogSettings, say: Callable[[str], None]) -> Path:
     """Do experiments E1 to E4, each from what is there already, and write them as Markdown."""
-    trainings = [_train(settings, seed, say) for seed in SEEDS]
+    trainings = _train(settings, say)
     own = [
         _evaluate(settings, run.last, f"repro_456_s{run.train.seed}_eval.json", say)
         for run, _ in trainings
@@ -56,14 +57,20 @@ def write_log(settings: LogSettings, say: Callable[[str], None]) -> Path:
     return path
 
 
-def _train(
-    settings: LogSettings, seed: int, say: Callable[[str], None]
-) -> tuple[Run, dict[str, Any]]:
-    folder = settings.out / "runs" / f"repro_456_s{seed}"
-    train = TrainConfig(seed=seed, train_steps=settings.train_steps)
-    run = Run(folder, PUBLISHED_MODEL, train, settings.device, fresh=False)
-    say(f"{folder.name}: {'done before' if run.finished else f'training from step {run.step}'}")
-    return run, train_runs([run])[0]
+def _train(settings: LogSettings, say: Callable[[str], None]) -> list[tuple[Run, dict[str, Any]]]:
+    """Finish both trainings side by side."""
+    runs = []
+    for seed in SEEDS:
+        folder = settings.out / "runs" / f"repro_456_s{seed}"
+        train = TrainConfig(seed=seed, train_steps=settings.train_steps)
+        run = Run(folder, PUBLISHED_MODEL, train, settings.device, fresh=False)
+        say(f"{folder.name}: {'done before' if run.finished else f'training from step {run.step}'}")
+        runs.append(run)
+    folders, trains = [run.folder for run in runs], [run.train for run in runs]
+    summaries = train_all(
+        folders, PUBLISHED_MODEL, trains, settings.device, workers=settings.workers
+    )
+    return list(zip(runs, summaries, strict=True))
 
 
 def _evaluate(

@@ -214,7 +214,8 @@ def start_values(model: ModelConfig, train: TrainConfig) -> tuple[FloatArray, Bl
 def _align(blocks: Blocks, deviation: float, rng: np.random.Generator) -> None:
     """Start alike what belongs together: both digits of a weight, and the position that adds them.
 
-    The position before a digit of the sum is the one that has to say it.
+    The position before a digit of the sum is the one that has to say it. Weights lie on one turn of
+    a helix in a random orientation, so that neighbours, between which carries go, are near.
     """
     rows = blocks.get(f"{POSITION}.A", blocks.get(f"{POSITION}.weight"))
     assert rows is not None
@@ -223,7 +224,11 @@ def _align(blocks: Blocks, deviation: float, rng: np.random.Generator) -> None:
         mixing = blocks[f"{POSITION}.B"]
         scale = math.sqrt(deviation / math.sqrt(len(mixing)))  # of both factors: theirs multiply
         mixing[...] = scale * rng.standard_normal(mixing.shape)
-    vectors = scale * rng.standard_normal((TARGETS, rows.shape[1]))
+    turn = 2 * np.pi * np.arange(TARGETS) / TARGETS
+    helix = np.stack([np.cos(turn), np.sin(turn), turn / np.pi - 1], axis=1)
+    width = rows.shape[1]
+    axes, _ = np.linalg.qr(rng.standard_normal((max(3, width), 3)))
+    vectors = scale * helix @ axes[:width].T
     rows[PROMPT - 1 :] = vectors
     rows[DIGITS - 1 :: -1] = vectors[:DIGITS]
     rows[PROMPT - 2 : DIGITS : -1] = vectors[:DIGITS]

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,7 @@ class Run:
             "steps": self.step,
             "train_steps": self.train.train_steps,
             "elapsed_sec": self.elapsed,
+            "ms_per_step": 1e3 * self.elapsed / self.step,
             "device": self.device,
             "model_config": as_table(self.model),
         }
@@ -136,9 +137,12 @@ class Run:
             moments = saved.training["moments"].numpy()
             self.sampler.rng.bit_generator.state = json.loads(saved.training["rng"])
             self.elapsed = float(saved.training["elapsed"])
-            self.metrics = [row for row in self._read_table() if row.step <= saved.step]
+            rows = read_metrics(self.folder / "metrics.csv")
+            self.metrics = [row for row in rows if row.step <= saved.step]
         except (KeyError, ValueError, TypeError, AttributeError, OSError) as error:
             raise AdditionError(f"{self.last} cannot be taken up: {error}.") from None
+        if not self.metrics:
+            raise AdditionError(f"{self.last} cannot be taken up: its metrics.csv is empty.")
         if moments.shape != self.moments.shape or not np.isfinite(moments).all():
             raise AdditionError(f"{self.last} cannot be taken up: its moments do not fit.")
         self.flat, self.frozen, self.moments = saved.flat, saved.frozen, moments.copy()
@@ -151,9 +155,6 @@ class Run:
         rows.writerows(astuple(metric) for metric in self.metrics)
         return file.getvalue()
 
-    def _read_table(self) -> list[Metric]:
-        return read_metrics(self.folder / "metrics.csv")
-
 
 def read_metrics(path: Path) -> list[Metric]:
     """Read the evaluations of a run."""
@@ -162,12 +163,3 @@ def read_metrics(path: Path) -> list[Metric]:
             Metric(int(row.pop("step")), **{name: float(value) for name, value in row.items()})
             for row in csv.DictReader(file)
         ]
-
-
-def described(metric: Metric) -> str:
-    """Return an evaluation in one line."""
-    row = asdict(metric)
-    return (
-        f"step {row['step']}, loss {row['train_loss']:.4f}, exact {row['val_exact']:.2%}, "
-        f"digits {row['val_token_acc']:.2%}"
-    )

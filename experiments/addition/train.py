@@ -1,23 +1,78 @@
 """Train one or more seeds, evaluate as they go, and leave files from which each can go on."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, TypeAlias
 
 import numpy as np
+from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
+from engine.progress import progress_bar
 from experiments.addition.checkpoint import load_checkpoint
 from experiments.addition.config import AdditionError, ModelConfig, TrainConfig
 from experiments.addition.data import encode, prompts, right_digits
 from experiments.addition.evaluate import answerer, score
 from experiments.addition.learners import Learner, make_learner
-from experiments.addition.runs import Metric, Run
+from experiments.addition.runs import Metric, Run, read_metrics
+
+POLL_SECONDS = 0.5
 
 Watch: TypeAlias = Callable[[Run, Metric], None]
 """Is told of every evaluation."""
+
+
+def train_all(
+    folders: Sequence[Path],
+    model: ModelConfig,
+    settings: Sequence[TrainConfig],
+    device: str,
+    *,
+    workers: int,
+    fresh: bool = False,
+) -> list[dict[str, Any]]:
+    """Finish the run of every folder and return the summaries, showing how far each one is.
+
+    On a CPU each has a process with one thread, on another device all are one stack.
+    """
+    runs = list(zip(folders, settings, strict=True))
+    with _shown_progress(folders, settings[0].train_steps):
+        if device != "cpu":
+            return train_runs([Run(f, model, t, device, fresh=fresh) for f, t in runs])
+        calls = (delayed(train_seed)(f, (model, t, device), fresh=fresh) for f, t in runs)
+        with parallel_config("loky", n_jobs=min(workers, len(runs)), inner_max_num_threads=1):
+            summaries: list[dict[str, Any]] = Parallel(batch_size=1)(calls)
+        return summaries
+
+
+@contextmanager
+def _shown_progress(folders: Sequence[Path], steps: int) -> Iterator[None]:
+    """Show how far each run is, read from its metrics, until the work ends."""
+    stop = Event()
+    with progress_bar() as bar:
+        tasks = {folder: bar.add_task(folder.name, total=steps, note="") for folder in folders}
+
+        def follow() -> None:
+            while not stop.wait(POLL_SECONDS):
+                for folder, task in tasks.items():
+                    try:
+                        last = read_metrics(folder / "metrics.csv")[-1]
+                    except (OSError, IndexError, ValueError, TypeError):
+                        continue  # no evaluation yet
+                    note = f"exact {last.val_exact:.2%}, loss {last.train_loss:.3f}"
+                    bar.update(task, completed=last.step + 1, note=note)
+
+        thread = Thread(target=follow, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
 
 
 def train_runs(runs: Sequence[Run], watch: Watch | None = None) -> list[dict[str, Any]]:
@@ -44,8 +99,8 @@ def _train_together(runs: list[Run], watch: Watch | None) -> None:
     train, began = first.train, time.perf_counter()
     before = [run.elapsed for run in runs]
     for step in range(first.step, train.train_steps):
-        digits = train.most_digits(step)
-        rows = [encode(run.sampler.draw(train.batch_size, digits)) for run in runs]
+        kind = train.batch_size, train.most_digits(step), train.carrying(step)
+        rows = [encode(run.sampler.draw(*kind)) for run in runs]
         losses = learner.learn(np.stack(rows), step)
         if not np.isfinite(losses).all():
             raise AdditionError(f"the loss is not finite at step {step}: lower the learning rate.")

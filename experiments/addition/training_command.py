@@ -3,28 +3,23 @@
 import argparse
 import json
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed, parallel_config
+from joblib import cpu_count
 from rich.console import Console
 
 from adapters.torch_arrays import pick_device
-from engine.progress import progress_bar
-from experiments.addition.config import TYINGS, ModelConfig, TrainConfig
+from experiments.addition.config import TYINGS, AdditionError, ModelConfig, TrainConfig
 from experiments.addition.fast_model import runs_compiled
 from experiments.addition.reliability import result_table, write_group
-from experiments.addition.runs import Run, read_metrics
-from experiments.addition.train import train_runs, train_seed
+from experiments.addition.runs import read_metrics
+from experiments.addition.train import train_all
 from experiments.options import positive
 from experiments.reporting.terminal_table import rich_table
-
-POLL_SECONDS = 0.5
 
 
 def train(options: argparse.Namespace, given: Sequence[str], console: Console) -> int:
@@ -32,21 +27,17 @@ def train(options: argparse.Namespace, given: Sequence[str], console: Console) -
     model = ModelConfig(**_chosen(ModelConfig, options))
     first = TrainConfig(**_chosen(TrainConfig, options))
     settings = [replace(first, seed=first.seed + k) for k in range(options.seeds)]
+    if Path(options.run_name).name != options.run_name:
+        raise AdditionError(f"the run name '{options.run_name}' is no plain name of a folder.")
     base: Path = options.out / options.run_name
     alone = len(settings) == 1
     folders = [base if alone else base / f"seed_{train.seed}" for train in settings]
-    pick_device(options.device, np.float32)  # a device that is not there is found before the work
-    if options.device == "cpu" and not runs_compiled(model):
+    device = pick_device(options.device, np.float32).type
+    if device == "cpu" and not runs_compiled(model):
         console.print("The kernels know one layer with one head: this model trains on torch.")
-    with shown_progress(folders, first.train_steps):
-        if options.device == "cpu":
-            summaries = _train_on_cores(folders, model, settings, options)
-        else:  # all seeds in one stack
-            runs = [
-                Run(folder, model, train, options.device, fresh=options.fresh)
-                for folder, train in zip(folders, settings, strict=True)
-            ]
-            summaries = train_runs(runs)
+    summaries = train_all(
+        folders, model, settings, device, workers=options.workers, fresh=options.fresh
+    )
     console.print(rich_table(result_table(summaries), console.width))
     if alone:
         console.print(json.dumps(summaries[0], indent=1))
@@ -59,49 +50,6 @@ def train(options: argparse.Namespace, given: Sequence[str], console: Console) -
         console.print(write_group(base, command, summaries, curves).sentence(), soft_wrap=True)
     console.print(f"Files: {base}", soft_wrap=True)
     return 0
-
-
-def _train_on_cores(
-    folders: Sequence[Path],
-    model: ModelConfig,
-    settings: Sequence[TrainConfig],
-    options: argparse.Namespace,
-) -> list[dict[str, Any]]:
-    """Train seeds side by side, each in a process with one thread; the order does not matter."""
-    calls = (
-        delayed(train_seed)(folder, (model, train, options.device), fresh=options.fresh)
-        for folder, train in zip(folders, settings, strict=True)
-    )
-    workers = min(options.workers, len(folders))
-    with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
-        summaries: list[dict[str, Any]] = Parallel(batch_size=1)(calls)
-    return summaries
-
-
-@contextmanager
-def shown_progress(folders: Sequence[Path], steps: int) -> Iterator[None]:
-    """Show how far each run is, read from its metrics, until the work ends."""
-    stop = Event()
-    with progress_bar() as bar:
-        tasks = {folder: bar.add_task(folder.name, total=steps, note="") for folder in folders}
-
-        def follow() -> None:
-            while not stop.wait(POLL_SECONDS):
-                for folder, task in tasks.items():
-                    try:
-                        last = read_metrics(folder / "metrics.csv")[-1]
-                    except (OSError, IndexError, ValueError, TypeError):
-                        continue  # no evaluation yet
-                    note = f"exact {last.val_exact:.2%}, loss {last.train_loss:.3f}"
-                    bar.update(task, completed=last.step + 1, note=note)
-
-        thread = Thread(target=follow, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -151,10 +99,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         ("weight-decay", "decoupled weight decay"),
         ("min-lr-ratio", "last learning rate over its peak"),
         ("grad-clip", "largest norm of the gradient"),
+        ("carry-share", "share of sums with long carries, which fades in training, 0: published"),
         ("aligned-start", "deviation of positions that start alike by weight, 0: published start"),
     ):
         default = getattr(train, name.replace("-", "_"))
         add(f"--{name}", type=float, default=default, metavar="X", help=f"{text} ({default:g})")
+    add(
+        "--curriculum",
+        type=_curriculum,
+        default=train.curriculum,
+        metavar="DIGITS:STEPS,...",
+        help="most digits of an operand for so many updates, then ten (3:2000,6:5000)",
+    )
+
+
+def _curriculum(text: str) -> tuple[tuple[int, int], ...]:
+    parts = [part.split(":") for part in text.split(",") if part]
+    if not all(len(part) == 2 and all(number.isdecimal() for number in part) for part in parts):
+        raise argparse.ArgumentTypeError(f"'{text}' is not of the form 3:2000,6:5000")
+    return tuple((int(digits), int(steps)) for digits, steps in parts)
 
 
 def _chosen(kind: Any, options: argparse.Namespace) -> dict[str, Any]:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import experiments.addition.__main__ as command
-from experiments.addition import data, evaluate, log
+from adapters.torch_arrays import present_devices
+from experiments.addition import data, evaluate, log, training_command
 from experiments.addition.checkpoint import save_checkpoint
 from experiments.addition.data import encode, holdout
 from experiments.addition.evaluate import answerer, benchmark, score
@@ -38,6 +39,14 @@ def test_train_writes_a_run_and_says_what_came_out(tmp_path, capsys):
     assert (summary["seed"], summary["params"], summary["steps"]) == (43, 456, 6)
     assert [row.step for row in read_metrics(tmp_path / "it" / "metrics.csv")] == [0, 3, 5]
     assert '"best_val_exact"' in capsys.readouterr().out
+
+
+def test_train_takes_a_curriculum_and_the_device_that_is_there(tmp_path):
+    given = ["train", "--run-name", "it", "--out", str(tmp_path), *PUBLISHED, *SMALL]
+    assert command.main([*given, "--curriculum", "2:4,5:1", "--device", "auto"]) == 0
+    config = json.loads((tmp_path / "it" / "config.json").read_text())
+    assert config["train"]["curriculum"] == [[2, 4], [5, 1]]
+    assert config["device"] == present_devices()[0]
 
 
 def test_train_of_several_seeds_reports_the_fraction(tmp_path, capsys):
@@ -117,6 +126,8 @@ def test_an_operand_out_of_range_is_refused(saved, operand, capsys):
         (["evaluate", "absent.pt"], "there is no file absent.pt."),
         (["train", "--run-name", "x", "--tie-qkv", "shareA"], "it needs a qkv_rank."),
         (["train", "--run-name", "x", "--lr", "-1"], "lr is -1.0"),
+        (["train", "--run-name", "../x"], "'../x' is no plain name of a folder."),
+        (["train", "--run-name", "x", "--curriculum", "11:5"], "digits of the curriculum is 11"),
         (["train", "--run-name", "x", "--device", "gpu"], "unknown device 'gpu'"),
     ],
 )
@@ -131,18 +142,27 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(
     assert not list(tmp_path.rglob("*.*"))
 
 
-def test_an_interrupt_says_how_to_go_on(saved, monkeypatch, capsys):
-    def stop(*_):
+def test_an_interrupt_says_how_to_go_on_where_that_can_be(saved, monkeypatch, capsys):
+    def stop(*_, **__):
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(training_command, "train_all", stop)
+    assert command.main(["train", "--run-name", "x"]) == 130
+    assert "goes on from the last evaluation" in capsys.readouterr().out
     monkeypatch.setattr(command, "load_checkpoint", stop)
     assert command.main(["evaluate", str(saved)]) == 130
-    assert "goes on from the last evaluation" in capsys.readouterr().out
+    assert capsys.readouterr().out == "Stopped.\n"
+
+
+def test_a_curriculum_that_cannot_be_read_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        command.main(["train", "--run-name", "x", "--curriculum", "three"])
+    assert "'three' is not of the form 3:2000,6:5000" in capsys.readouterr().err
 
 
 def test_the_log_tells_what_its_runs_measured(tmp_path, saved, capsys):
     given = ["log", "--published", str(saved), "--out", str(tmp_path), "--train-steps", "2"]
-    assert command.main(given) == 0
+    assert command.main([*given, "--workers", "1"]) == 0
     text = (tmp_path / "experiments_log.md").read_text()
     for seed in (43, 44):
         summary = json.loads((tmp_path / f"runs/repro_456_s{seed}/summary.json").read_text())

@@ -81,6 +81,38 @@ def test_draws_reach_the_most_digits_and_no_further(digits):
     assert (drawn.a < 10).mean() == pytest.approx(np.mean(10.0 ** -np.arange(digits)), abs=0.03)
 
 
+def nines_passed(pairs):
+    """Count, for each sum, the places where a carry comes in and the digits sum to nine."""
+    counts = []
+    for a, b in zip(pairs.a.tolist(), pairs.b.tolist(), strict=True):
+        carry = passed = 0
+        for place in range(10):
+            total = a // 10**place % 10 + b // 10**place % 10
+            passed += carry and total == 9
+            carry = total + carry >= 10
+        counts.append(passed)
+    return np.array(counts)
+
+
+def test_a_share_of_the_sums_carries_through_many_places():
+    sampler = Sampler(1, holdout(1))
+    drawn = sampler.draw(3000, 10, carrying=0.5)
+    chosen, others = (nines_passed(drawn[rows]) for rows in (slice(1500), slice(1500, None)))
+    # A carry starts at a uniform place below n and passes a uniform number of those above it, n
+    # being uniform too: (n - 1) / 4 on average. By chance one place in twenty is passed.
+    assert chosen.mean() > 0.9 * 4.5 / 4
+    assert others.mean() < 0.4
+    assert chosen.max() == 9
+    assert max(drawn.a.max(), drawn.b.max()) < LIMIT
+
+
+def test_every_chosen_sum_has_a_carry_within_its_digits():
+    drawn = Sampler(1, holdout(1)).draw(2000, 3, carrying=1.0)
+    assert max(drawn.a.max(), drawn.b.max()) < 1000
+    digits = [number // 10 ** np.arange(3)[:, None] % 10 for number in (drawn.a, drawn.b)]
+    assert ((digits[0] + digits[1]) >= 10).any(axis=0).all()
+
+
 def test_seeds_draw_different_pairs_and_the_same_seed_the_same():
     held_out = holdout(1)
     first, again, other = (Sampler(seed, held_out).draw(8, 10).a for seed in (1, 1, 2))

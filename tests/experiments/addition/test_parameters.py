@@ -92,6 +92,8 @@ def test_an_aligned_start_joins_digits_of_equal_weight(rank):
         alike = rows[[9 - weight, 20 - weight, 21 + weight]]
         assert np.array_equal(alike, alike[[1, 2, 0]])
     assert len(np.unique(rows, axis=0)) == 13  # ten weights, the last carry, eos and '+'
+    apart = np.linalg.norm(rows[21:, None] - rows[None, 21:], axis=-1)
+    assert (np.diagonal(apart, 1).max() < np.diagonal(apart, 3)).all()  # neighbours are near
 
 
 def test_frozen_matrices_belong_to_low_rank_maps_only():
@@ -132,6 +134,7 @@ def test_a_wrong_model_is_refused_in_one_sentence(values, message):
         ({"train_steps": 0}, "train_steps is 0"),
         ({"curriculum": [[11, 5]]}, "digits of the curriculum is 11"),
         ({"min_lr_ratio": 2}, "min_lr_ratio is 2"),
+        ({"carry_share": 1.5}, "carry_share is 1.5"),
     ],
 )
 def test_a_wrong_training_is_refused_in_one_sentence(values, message):
@@ -154,6 +157,13 @@ def test_the_learning_rate_warms_up_and_falls_to_its_share():
     assert rates[1000] == pytest.approx(0.002)
     assert (np.diff(rates[100:]) < 0).all()
     assert train.rate(550) == pytest.approx((0.02 + 0.002) / 2)
+
+
+def test_long_carries_fade_in_the_middle_half_of_the_training():
+    train = TrainConfig(train_steps=1000, carry_share=0.8)
+    shares = [train.carrying(step) for step in (0, 250, 500, 750, 999)]
+    assert shares == pytest.approx([0.8, 0.8, 0.4, 0.0, 0.0])
+    assert TrainConfig().carrying(0) == 0.0
 
 
 def test_the_curriculum_has_three_phases():

@@ -1,0 +1,113 @@
+"""The commands that add by equilibrium propagation: `cell`, and as research `energy`."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, cpu_count, delayed, parallel_config
+from rich.console import Console
+
+from engine.progress import progress_bar
+from experiments.addition.data import TEST_SEEDS, TEST_SIZE, Pairs, holdout
+from experiments.addition.energy_adder import (
+    EnergyResult,
+    EnergySettings,
+    result_table,
+    train_adder,
+)
+from experiments.addition.eqprop_cell import CASES, CellResult, CellSettings, judge_cell
+from experiments.addition.reliability import reliability
+from experiments.options import positive
+from experiments.records import write_text
+from experiments.reporting.document import Table
+from experiments.reporting.terminal_table import rich_table
+from experiments.transformer.training import METHODS
+
+FOLDER = Path("results/addition")
+MOST_SUMS = len(TEST_SEEDS) * TEST_SIZE
+
+
+def cell(options: argparse.Namespace, console: Console) -> int:
+    """Train the adder cell for several seeds and let each add the published test sums."""
+    settings = CellSettings(updates=options.updates)
+    parts = [holdout(seed).test for seed in TEST_SEEDS]
+    a, b = np.concatenate([p.a for p in parts]), np.concatenate([p.b for p in parts])
+    pairs = Pairs(a, b)[: options.sums]
+    results = [judge_cell(settings, options.seed + k, pairs) for k in range(options.seeds)]
+    console.print(rich_table(_cell_table(results), console.width))
+    solved = sum(result.exact == result.total for result in results)
+    share = reliability(solved, len(results))
+    console.print(
+        f"{solved} of {len(results)} seeds add all {len(pairs):,} sums (exact 95 % interval "
+        f"{share.low:.1%} to {share.high:.1%})."
+    )
+    content = {"settings": asdict(settings), "results": [asdict(result) for result in results]}
+    return _write(options.out / "cell.json", content, console)
+
+
+def energy(options: argparse.Namespace, console: Console) -> int:
+    """Train energy transformers by both methods side by side, one process for each."""
+    runs = [
+        (EnergySettings(digits, updates=options.updates), method, options.seed + k)
+        for digits, k, method in product(options.digits, range(options.seeds), METHODS)
+    ]
+    results: list[EnergyResult] = []
+    with (
+        progress_bar() as bar,
+        parallel_config("loky", n_jobs=options.workers, inner_max_num_threads=1),
+    ):
+        task = bar.add_task("trainings", total=len(runs), note="")
+        calls = (delayed(train_adder)(*run) for run in runs)
+        for result in Parallel(return_as="generator", batch_size=1)(calls):
+            results.append(result)
+            bar.update(task, advance=1, note=f"{result.exact:,} of {result.total:,} exact")
+    console.print(rich_table(result_table(results), console.width))
+    content = {"settings": [asdict(run[0]) for run in runs], "results": list(map(asdict, results))}
+    return _write(options.out / "energy.json", content, console)
+
+
+def _write(path: Path, content: dict[str, Any], console: Console) -> int:
+    write_text(path, json.dumps(content, indent=1))
+    console.print(f"Written: {path}", soft_wrap=True)
+    return 0
+
+
+def _cell_table(results: Sequence[CellResult]) -> Table:
+    rows = tuple(
+        (
+            str(r.seed),
+            f"{r.right_cases} of {CASES}",
+            f"{r.exact:,} of {r.total:,}",
+            f"{r.steps:.1f}",
+            f"{r.unsettled:.2%}",
+        )
+        for r in results
+    )
+    return Table(
+        f"Adder cell by equilibrium propagation, {results[0].parameters:,} parameters",
+        ("seed", "cases", "ten-digit sums", "steps of a digit", "not settled"),
+        rows,
+    )
+
+
+def add_options(adder: argparse.ArgumentParser, research: argparse.ArgumentParser) -> None:
+    """Declare the options of `cell` and of `energy`."""
+    for parser, seeds, updates in (
+        (adder, 5, CellSettings().updates),
+        (research, 3, EnergySettings(1).updates),
+    ):
+        add = parser.add_argument
+        add("--seeds", type=positive, default=seeds, metavar="N", help=f"how many ({seeds})")
+        add("--seed", type=int, default=0, metavar="N", help="the first (0)")
+        add("--updates", type=positive, default=updates, metavar="N", help=f"updates ({updates})")
+        add("--out", type=Path, default=FOLDER, help=f"folder ({FOLDER})")
+    many = f"at most {MOST_SUMS:,} ({MOST_SUMS:,})"
+    adder.add_argument("--sums", type=positive, default=MOST_SUMS, metavar="N", help=many)
+    add = research.add_argument
+    add("--digits", type=positive, nargs="+", default=[2, 3], metavar="N", help="of operands (2 3)")
+    add("--workers", type=positive, default=cpu_count(), metavar="N", help="at once (cores)")
