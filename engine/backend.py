@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import BoolArray, FloatArray, IntArray, checked_matrix
-from engine.errors import DivergenceError, EngineError, check_count
+from engine.errors import DivergenceError, EngineError, check_count, check_number
 from engine.network import Network
 from engine.params import Params
 
@@ -37,6 +37,8 @@ class Relaxation:
 
     def __post_init__(self) -> None:
         check_count("max_steps", self.max_steps)
+        check_number("tolerance", self.tolerance)
+        check_number("damping", self.damping)
         if not self.tolerance >= 0.0:
             raise EngineError(f"tolerance is {self.tolerance}, expected zero or more.")
         if self.solver not in get_args(Solver):
@@ -270,6 +272,7 @@ class Backend(ABC):
             raise EngineError(f"{type(self).__name__} has no solver '{relaxation.solver}'.")
         if relaxation.solver == "alternating":
             _ = self.network.halves  # refuses a network that has none
+        check_number("beta", beta)
         if not np.isfinite(beta):
             raise EngineError(f"beta is {beta}, expected a finite number.")
         if beta != 0.0 and clamped.y is None:

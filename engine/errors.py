@@ -1,5 +1,7 @@
 """What can go wrong, as one sentence that names the object and the value."""
 
+from numbers import Real
+
 
 class EngineError(ValueError):
     """A description, an input or a setting that the engine refuses."""
@@ -21,3 +23,9 @@ def check_count(name: str, value: int) -> None:
     """Refuse a setting that is not a whole number of at least one."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise EngineError(f"{name} is {value!r}, expected at least 1, and a whole number.")
+
+
+def check_number(name: str, value: float) -> None:
+    """Refuse a setting that is no real number at all; its range is checked where it is known."""
+    if not isinstance(value, Real):
+        raise EngineError(f"{name} is {value!r}, expected a number.")

@@ -15,7 +15,7 @@ import numpy as np
 from engine import dynamics
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
-from engine.errors import EngineError, NudgeWarning
+from engine.errors import EngineError, NudgeWarning, check_number
 
 Estimator: TypeAlias = tuple[tuple[float, float], ...]
 EstimatorName = Literal["one_sided", "centered", "four_point"]
@@ -74,9 +74,14 @@ def symmetric(beta: float, points: int) -> Estimator:
     return tuple((float(b), float(c)) for b, c in negative + positive)
 
 
-@lru_cache(maxsize=64)
 def named_estimator(name: str, beta: float) -> Estimator:
     """Return the estimator called `name` for this beta."""
+    _check_beta(beta)
+    return _made(name, float(beta))
+
+
+@lru_cache(maxsize=64)
+def _made(name: str, beta: float) -> Estimator:
     known = {"one_sided": one_sided, "centered": centered, "four_point": four_point}
     if name not in known:
         options = ", ".join(get_args(EstimatorName))
@@ -203,5 +208,6 @@ def warn_unsafe(backend: Backend, beta: float) -> bool:
 
 
 def _check_beta(beta: float) -> None:
+    check_number("beta", beta)
     if not (np.isfinite(beta) and beta > 0.0):
         raise EngineError(f"beta is {beta}, expected a positive number.")

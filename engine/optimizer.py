@@ -7,7 +7,7 @@ import numpy as np
 
 from engine import kernels
 from engine.arrays import FloatArray
-from engine.errors import EngineError
+from engine.errors import EngineError, check_number
 
 Schedule = Literal["constant", "cosine"]
 
@@ -95,6 +95,8 @@ def scheduled(schedule: str, step: int, total: int, last: float = 0.01) -> float
 
 
 def _check(name: str, lr: float, eps: float = 1.0, **decays: float) -> None:
+    for setting, value in {"learning rate": lr, "eps": eps, **decays}.items():
+        check_number(f"{setting} of {name}", value)
     if not (np.isfinite(lr) and lr > 0.0):
         raise EngineError(f"{name} has learning rate {lr}, expected a positive number.")
     if not eps > 0.0:

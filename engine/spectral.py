@@ -15,7 +15,7 @@ from scipy.linalg import eigh, lapack
 
 from engine.arrays import FloatArray
 from engine.coupling import Dense, Lateral
-from engine.errors import EngineError
+from engine.errors import EngineError, check_count, check_number
 from engine.network import Network
 from engine.params import Params
 
@@ -40,12 +40,11 @@ class SpectralCap:
     """Steps of a power iteration."""
 
     def __post_init__(self) -> None:
+        check_number("spectral cap", self.cap)
         if not 0.0 < self.cap < 1.0:
             raise EngineError(f"spectral cap is {self.cap}, expected more than 0 and less than 1.")
-        if self.every < 1 or self.iterations < 1:
-            raise EngineError(
-                f"every is {self.every} and iterations {self.iterations}, expected at least 1."
-            )
+        check_count("every", self.every)
+        check_count("iterations", self.iterations)
         if self.method not in ("exact", "power"):
             raise EngineError(f"unknown method '{self.method}'; known: exact, power.")
 
