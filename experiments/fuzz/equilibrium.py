@@ -10,7 +10,13 @@ from engine.arrays import FloatArray
 from engine.backend import Relaxation
 from engine.errors import DivergenceError
 from engine.params import Params
-from experiments.fuzz.strategies import Case, cases, quadratic_networks, wild_cases
+from experiments.fuzz.strategies import (
+    Case,
+    cases,
+    quadratic_networks,
+    transformers,
+    wild_cases,
+)
 from experiments.fuzz.theory import theory
 from golden.reference import ReferenceBackend
 
@@ -96,7 +102,7 @@ def energy_descends(case: Case) -> None:
 
 @theory(
     "Every backend finds the same equilibrium with the same number of steps.",
-    wild_cases(high=0.9) | wild_cases(high=0.9, dtype=np.float32),
+    wild_cases(high=0.9) | wild_cases(high=0.9, dtype=np.float32) | cases(transformers(), high=0.9),
 )
 def backends_agree(case: Case) -> None:
     """The compiled kernels against torch and against the scalar reference."""

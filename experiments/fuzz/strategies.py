@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from hypothesis import strategies as st
 
 from engine import dynamics
 from engine.arrays import FloatArray
@@ -23,15 +24,12 @@ from engine.spectral import has_cap, recurrent_norm
 from engine.tokens import TokenReadout
 from engine.transformer import energy_transformer
 
-try:
-    from hypothesis import strategies as st
-except ModuleNotFoundError as error:
-    raise ImportError('fuzzing needs Hypothesis: pip install "settle[dev]".') from error
-
 SIZES = st.integers(1, 7)
 BETAS = (0.0, 0.02, -0.02)
-SCALES = ("plain", "rank one", "denormal", "large input")
-"""Kinds of numbers: of order one, recurrent blocks of rank one, all but zero, saturating."""
+SCALES = ("plain", "rank one", "denormal", "large input", "uneven")
+"""Kinds of numbers: of order one, recurrent blocks of rank one, all but zero, saturating,
+and drives of sizes that differ by powers of ten."""
+CHIPS = ("digital", "crossbar", "spiking")
 
 
 def looped() -> st.SearchStrategy[Network]:
@@ -183,6 +181,8 @@ class Case:
     seed: int = 0
     """For choices of a property, such as a permutation."""
     scale: str = "plain"
+    chip: dict[str, Any] | None = None
+    """Kind and settings of a simulated chip, for a property of chips."""
 
     @cached_property
     def backend(self) -> NumbaBackend:
@@ -217,7 +217,8 @@ class Case:
         bands = {0.5: "weak", 0.95: "strong", 1.0: "at the cap"}
         band = next((name for top, name in bands.items() if self.norm < top), "beyond the cap")
         nudge = {0: "free", 1: "nudged up", -1: "nudged down"}[int(np.sign(self.beta))]
-        return {
+        chip = {f"{self.chip['kind']} chip"} if self.chip else set()
+        return chip | {
             kind,
             f"{band} coupling",
             nudge,
@@ -235,7 +236,7 @@ class Case:
             "network": describe_network(self.network),
             "dtype": str(self.params.theta.dtype),
             **{name: array.tolist() for name, array in arrays.items()},
-            **{name: getattr(self, name) for name in ("norm", "beta", "seed", "scale")},
+            **{name: getattr(self, name) for name in ("norm", "beta", "seed", "scale", "chip")},
         }
 
     @classmethod
@@ -243,7 +244,7 @@ class Case:
         """Rebuild what `as_text` described."""
         network, dtype = network_from(text["network"]), np.dtype(text["dtype"])
         theta, x, y, start = (np.array(text[n], dtype) for n in ("theta", "x", "y", "start"))
-        rest = {name: text[name] for name in ("norm", "beta", "seed", "scale")}
+        rest = {name: text[name] for name in ("norm", "beta", "seed", "scale", "chip")}
         return cls(network, Params(network, theta), x=x, y=y, start=start, **rest)
 
 
@@ -252,6 +253,7 @@ ALL_FEATURES = frozenset(
     | {f"{band} coupling" for band in ("weak", "strong", "at the cap", "beyond the cap")}
     | {"free", "nudged up", "nudged down", "one sample", "several samples", "float32", "float64"}
     | {f"{scale} numbers" for scale in SCALES}
+    | {f"{chip} chip" for chip in CHIPS}
     | {"tanh", "hard_sigmoid", "SoftmaxReadout", "SquaredError", "TokenReadout"}
 )
 """What the strategies of this module can reach."""
@@ -278,7 +280,7 @@ def cases(
     y: FloatArray = random_targets(network, rng, samples).astype(dtype)
     start: FloatArray = random_states(network, rng, samples).astype(dtype)
     scale = draw(st.sampled_from(scales))
-    _spoil(params, x, norm, scale)
+    _spoil(params, x, norm, scale, rng)
     if scale == "denormal" or not network.recurrent:
         norm = recurrent_norm(params)
     beta = draw(st.sampled_from(betas))
@@ -293,7 +295,9 @@ def wild_cases(
     return cases(chosen, scales=SCALES, **limits)
 
 
-def _spoil(params: Params, x: FloatArray, norm: float, scale: str) -> None:
+def _spoil(
+    params: Params, x: FloatArray, norm: float, scale: str, rng: np.random.Generator
+) -> None:
     """Change the numbers in place to those of a scale."""
     if scale == "rank one":
         for coupling in params.network.recurrent:
@@ -304,3 +308,8 @@ def _spoil(params: Params, x: FloatArray, norm: float, scale: str) -> None:
         params.theta *= np.finfo(params.theta.dtype).tiny / 16
     elif scale == "large input":
         x *= 50.0
+    elif scale == "uneven":
+        for coupling in params.network.couplings:
+            if coupling.clamped:
+                block = params[coupling.name]
+                block *= 10.0 ** rng.uniform(-8.0, 1.5, block.shape)

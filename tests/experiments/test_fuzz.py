@@ -1,5 +1,6 @@
 """The fuzzer holds the true engine to be right, finds seeded defects, and writes what it finds."""
 
+import importlib
 import json
 import os
 import signal
@@ -27,6 +28,9 @@ from experiments.fuzz.hunt import Failure, Turn, take_turn
 from experiments.fuzz.profiles import PROFILES
 from experiments.fuzz.regression import replay, write_regression
 from experiments.fuzz.strategies import ALL_FEATURES, Case, cases, wild_cases
+from hw_sim import digital_kernels
+from hw_sim.cost import Bill
+from hw_sim.crossbar import CrossbarBackend
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120.0
@@ -131,6 +135,46 @@ def test_a_seeded_defect_is_found_in_under_two_minutes(
     names[f"test_{turn.name}"]()  # and passes once the defect is gone
 
 
+def count_no_saturation(patch: pytest.MonkeyPatch) -> None:
+    """The accumulators of a digital chip still stop at their limit, but nobody is told."""
+    for name in ("drive_digital", "relax_digital", "read_digital"):
+        kernel = getattr(digital_kernels, name)
+        patch.setattr(digital_kernels, name, lambda *given, kernel=kernel: 0 * kernel(*given))
+
+
+def lose_a_phase(patch: pytest.MonkeyPatch) -> None:
+    parts = Bill.energy_by_phase
+    patch.setattr(Bill, "energy_by_phase", lambda bill: {"free": parts(bill)["free"]})
+
+
+def leave_the_range(patch: pytest.MonkeyPatch) -> None:
+    settle = CrossbarBackend._settle
+
+    def loud(chip: CrossbarBackend, *rest: Any) -> Equilibrium:
+        found = settle(chip, *rest)
+        return replace(found, state=1.5 * found.state)
+
+    patch.setattr(CrossbarBackend, "_settle", loud)
+
+
+@pytest.mark.parametrize(
+    ("name", "defect"),
+    [
+        ("words_never_wrap", count_no_saturation),
+        ("costs_add_up", lose_a_phase),
+        ("chips_stay_in_range", leave_the_range),
+    ],
+)
+def test_the_properties_of_chips_see_their_defects(
+    name: str, defect: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defect(monkeypatch)
+    failure = take_turn(name, 0, examples=60).failure
+    assert failure is not None
+    monkeypatch.undo()
+    replay(name, json.dumps(failure.example))
+
+
 def test_a_failure_is_shrunk_to_a_small_network(monkeypatch: pytest.MonkeyPatch) -> None:
     use(Impatient)(monkeypatch)
     failure = take_turn("converged_is_true", 0, examples=100).failure
@@ -145,6 +189,13 @@ def test_every_property_holds_on_some_examples(name: str) -> None:
     turn = take_turn(name, number=7, examples=6)
     assert turn.failure is None, turn.failure
     assert turn.examples >= 6
+
+
+def test_missing_hypothesis_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    monkeypatch.delitem(sys.modules, "experiments.fuzz")
+    with pytest.raises(ImportError, match=r'pip install "settle\[dev\]"'):
+        importlib.import_module("experiments.fuzz")
 
 
 def test_properties_are_sentences() -> None:

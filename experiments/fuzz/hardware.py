@@ -1,0 +1,147 @@
+"""What theory says of a simulated chip: no word wraps, states stay in range, costs add up."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from engine.backend import Relaxation
+from experiments.fuzz.strategies import Case, cases, quadratic_networks
+from experiments.fuzz.theory import theory
+from hw_sim.cost import Bill, Design
+from hw_sim.crossbar import CrossbarBackend, CrossbarConfig
+from hw_sim.digital import DigitalBackend, DigitalConfig
+from hw_sim.spiking import SpikingBackend, SpikingConfig
+from hw_sim.substrate import Substrate
+from hw_sim.technology import TechnologyError, shipped_technologies
+
+WIDEST = 60
+"""Bits of an accumulator that no network of the strategies can fill."""
+NUDGES = (0.0, 0.25, -0.25)
+"""Multiples of the finest nudge of every chip."""
+
+RANGES = st.sampled_from([1.0, 2.0, 8.0])
+DIGITAL = st.fixed_dictionaries(
+    {
+        "kind": st.just("digital"),
+        "weight_bits": st.integers(5, 16),
+        "state_bits": st.integers(2, 12),
+        "accumulator_bits": st.integers(4, 40),
+        "table_bits": st.integers(4, 12),
+        "weight_range": RANGES,
+        "input_range": RANGES,
+        "table_range": RANGES,
+    }
+)
+CROSSBAR = st.fixed_dictionaries(
+    {
+        "kind": st.just("crossbar"),
+        "weight_range": RANGES,
+        "levels": st.sampled_from([0, 2, 64]),
+        "program_noise": st.sampled_from([0.0, 0.05]),
+        "read_noise": st.sampled_from([0.0, 0.05]),
+        "wire_resistance": st.sampled_from([0.0, 0.01]),
+        "dac_bits": st.sampled_from([0, 4, 8]),
+        "adc_bits": st.sampled_from([0, 4, 8]),
+        "convert_each_step": st.booleans(),
+        "split_arrays": st.booleans(),
+    }
+)
+SPIKING = st.fixed_dictionaries(
+    {"kind": st.just("spiking"), "threshold": st.sampled_from([0.0, 0.01, 0.3])}
+)
+
+
+def cases_on(
+    chips: st.SearchStrategy[dict[str, Any]], betas: Sequence[float] = NUDGES
+) -> st.SearchStrategy[Case]:
+    """Cases with a chip to run them on; their couplings may be too strong for it."""
+    plain = cases(quadratic_networks(), high=3.0, betas=betas, scales=("plain", "large input"))
+    return st.builds(lambda case, chip: replace(case, chip=chip), plain, chips)
+
+
+def build_chip(case: Case, **changes: Any) -> Substrate:
+    """Return the chip of a case with the network loaded; `changes` replace its settings."""
+    settings = dict(case.chip or {}) | changes
+    match settings.pop("kind"):
+        case "digital":
+            return DigitalBackend(case.network, case.params, DigitalConfig(**settings))
+        case "crossbar":
+            return CrossbarBackend(case.network, case.params, CrossbarConfig(**settings))
+        case _:
+            return SpikingBackend(case.network, case.params, SpikingConfig(**settings))
+
+
+@theory(
+    "Where a fixed-point chip reports no saturation, wider words give the same, bit for bit.",
+    cases_on(DIGITAL),
+)
+def words_never_wrap(case: Case) -> None:
+    """And weights stay within their words, whatever the update; all that would not are counted."""
+    narrow, wide = build_chip(case), build_chip(case, accumulator_bits=WIDEST)
+    assert isinstance(narrow, DigitalBackend)
+    assert isinstance(wide, DigitalBackend)
+    results = []
+    for chip in (narrow, wide):
+        settled = chip.relax(chip.clamp(case.x, case.y), case.beta, Relaxation(6, 0.0))
+        results.append((settled.state, chip.predict(settled)))
+    assert wide.saturations.accumulator == 0
+    if narrow.saturations.accumulator == 0:
+        for found, expected in zip(*results, strict=True):
+            np.testing.assert_array_equal(found, expected)
+    largest, before = 2 ** (narrow.config.weight_bits - 1) - 1, narrow.saturations.weight
+    narrow.apply(np.full(case.network.size, 3.0 * narrow.config.weight_range))
+    assert (narrow.words == largest).all()
+    assert narrow.saturations.weight == before + case.network.size
+
+
+@theory(
+    "On every chip states stay in their range, and what is said to have converged has.",
+    cases_on(DIGITAL | CROSSBAR | SPIKING),
+)
+def chips_stay_in_range(case: Case) -> None:
+    """However strong the coupling and however bad the devices."""
+    chip = build_chip(case)
+    for steps, tolerance in ((1, 0.0), (12, 0.05)):
+        way = Relaxation(steps, tolerance)
+        found = chip.relax(chip.clamp(case.x, case.y), case.beta, way)
+        assert (np.abs(found.state) <= 1.0).all()  # which no number that is not one passes
+        assert ((found.steps >= 1) & (found.steps <= steps)).all()
+        np.testing.assert_array_equal(found.converged, found.residual <= tolerance)
+        assert (found.steps[~found.converged] == steps).all()
+
+
+@theory(
+    "The cost of a run is the sum of its events times their prices, however it is divided.",
+    cases_on(DIGITAL | CROSSBAR | SPIKING, betas=NUDGES[1:]),
+)
+def costs_add_up(case: Case) -> None:
+    """In every technology that has a price for all that happened; there is at least one."""
+    chip, gradient = build_chip(case), np.zeros(case.network.size)
+    clamped = chip.clamp(case.x, case.y)
+    for beta in (0.0, case.beta):
+        chip.accumulate(clamped, chip.relax(clamped, beta), gradient, energy=1.0)
+    chip.apply(-0.01 * gradient)
+    design = Design(case.network, 8, 6, chip.footprint.words(case.network))
+    priced = 0
+    for technology in shipped_technologies().values():
+        bill = Bill(technology, design, chip.counts)
+        try:
+            total = bill.energy_j
+        except TechnologyError:
+            continue
+        priced += 1
+        for parts in (bill.energy_by_kind(), bill.energy_by_phase(), bill.energy_by_place()):
+            np.testing.assert_allclose(sum(parts.values()), total, rtol=1e-12)
+        scale = {"none": 1.0, "weight": 8, "state": 6, "product": 8 * 6}
+        by_hand = 0.0
+        for (_, _, kind), count in chip.counts:
+            price = technology.price("energy", kind)
+            words = {"none": 0, "product": 2}.get(price.scales, 1)
+            by_hand += count * price.value * scale[price.scales] / technology.reference_bits**words
+        np.testing.assert_allclose(total, by_hand, rtol=1e-12)
+        np.testing.assert_allclose(sum(bill.latency_parts().values()), bill.latency_s, rtol=1e-12)
+        assert total > 0.0
+    assert priced > 0
