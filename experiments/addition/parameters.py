@@ -22,6 +22,10 @@ Start: TypeAlias = float | Literal["ones", "zeros"]
 EMBEDDING_STD = 0.02
 """Of embeddings, and of full-rank maps, in the published code."""
 
+RISE = 0.2
+"""Of the helix of an aligned start, in units of its radius: almost a circle, which two dimensions
+of the keys can tell, so that the others are left for digits."""
+
 TOKENS, POSITION = "token_emb", "pos_emb"
 HEAD = "lm_head.weight"
 """The output map: in the file, but the same matrix as the token embedding."""
@@ -225,7 +229,7 @@ def _align(blocks: Blocks, deviation: float, rng: np.random.Generator) -> None:
         scale = math.sqrt(deviation / math.sqrt(len(mixing)))  # of both factors: theirs multiply
         mixing[...] = scale * rng.standard_normal(mixing.shape)
     turn = 2 * np.pi * np.arange(TARGETS) / TARGETS
-    helix = np.stack([np.cos(turn), np.sin(turn), turn / np.pi - 1], axis=1)
+    helix = np.stack([np.cos(turn), np.sin(turn), RISE * (turn / np.pi - 1)], axis=1)
     width = rows.shape[1]
     axes, _ = np.linalg.qr(rng.standard_normal((max(3, width), 3)))
     vectors = scale * helix @ axes[:width].T

@@ -142,6 +142,18 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(
     assert not list(tmp_path.rglob("*.*"))
 
 
+def test_a_device_that_is_not_there_is_refused(saved, capsys):
+    absent = next(name for name in ("cuda", "mps") if name not in present_devices())
+    for given in (
+        ["evaluate", str(saved)],
+        ["predict", "1", "2", "--checkpoint", str(saved)],
+        ["log", "--published", str(saved)],
+        ["train", "--run-name", "x"],
+    ):
+        assert command.main([*given, "--device", absent]) == 2
+        assert f"device '{absent}' is not on this machine" in capsys.readouterr().out
+
+
 def test_an_interrupt_says_how_to_go_on_where_that_can_be(saved, monkeypatch, capsys):
     def stop(*_, **__):
         raise KeyboardInterrupt

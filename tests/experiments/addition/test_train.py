@@ -110,8 +110,12 @@ def test_other_settings_in_the_same_folder_are_refused(tmp_path):
 
 def test_a_checkpoint_that_cannot_be_taken_up_is_refused(tmp_path):
     train_runs([a_run(tmp_path)])
-    (tmp_path / "metrics.csv").write_text("step\nfirst\n")
-    with pytest.raises(AdditionError, match="cannot be taken up"):
+    for wrong, message in (("step\nfirst\n", "cannot be taken up"), ("step\n", "is empty")):
+        (tmp_path / "metrics.csv").write_text(wrong)
+        with pytest.raises(AdditionError, match=message):
+            a_run(tmp_path)
+    (tmp_path / "checkpoints" / "last.pt").write_bytes(b"torn")
+    with pytest.raises(AdditionError, match="no usable checkpoint"):
         a_run(tmp_path)
 
 
