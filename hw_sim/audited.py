@@ -6,14 +6,41 @@ from typing import Any
 import numpy as np
 
 from engine.arrays import FloatArray
+from engine.coupling import InputDrive
 from engine.errors import EngineError
+from engine.network import Network
+from engine.params import Params
 from hw_sim import backprop_kernels, digital_kernels, real_kernels
-from hw_sim.audit import Memory, Rules, Trace, check_constant_memory, check_locality, interpreted
+from hw_sim.audit import (
+    AuditError,
+    Memory,
+    Rules,
+    Trace,
+    check_constant_memory,
+    check_locality,
+    interpreted,
+)
 from hw_sim.audit import recorded as record
 from hw_sim.backprop import PASSES
+from hw_sim.counts import Footprint
+from hw_sim.crossbar import CrossbarBackend
 from hw_sim.digital import GAIN_FRACTION, RANDOM_BITS, DigitalBackend
 from hw_sim.layout import KINDS, Batch, Ended
+from hw_sim.spiking import FROM_DRIVE, SpikingBackend
+from hw_sim.substrate import Substrate
 from hw_sim.wiring import feeds, owners, partners, places, wires
+
+STEPS = (2, 5, 9)
+"""Numbers of steps that have to touch the same words."""
+NEURON_ARRAYS = {
+    "state": "state", "work.image": "image", "drive": "drive", "work.total": "total",
+    "total": "total", "sent": "sent", "pull": "pull",
+    "targets": "drive", "logits": "total", "work.logits": "image", "work.error": "state",
+    "sent_error": "sent",
+}  # fmt: skip
+"""Arrays of the kernels, and the word of a neuron that each is; the second half of outputs."""
+SYNAPSE_ARRAYS = ("recurrent", "weight", "bias")
+TABLES = ("activations", "odds")
 
 
 @dataclass(frozen=True)
@@ -26,60 +53,92 @@ class Audit:
     """Writes of synapses that were found to be local."""
 
 
-LATERAL = Rules(("gradient",), source=("state",), target=("state",))
-"""The gradient of a synapse between units: the states of its two ends."""
-WEIGHT = Rules(("theta",), own=("update", "noise"))
-"""A weight: its own update and its own random word."""
+def audit_substrate(backend: Substrate, x: FloatArray, y: FloatArray, beta: float = 0.25) -> Audit:
+    """Audit relaxation and local rule of one sample, and the update where it is a kernel."""
+    x, y = x[:1], y[:1]
+    words = check_constant_memory(lambda n: relax_recorded(backend, x, y, beta, n)[0], STEPS)
+    trace, state = relax_recorded(backend, x, y, beta, STEPS[-1])
+    check_footprint(trace, backend.footprint)
+    writes = 0
+    for name in backend.network.blocks:
+        trace, rules = correlate_recorded(backend.network, name, state, x, y)
+        writes += check_locality(trace, rules)
+        words += sum(word[0] == "gradient" for word in trace.touched)
+    if isinstance(backend, DigitalBackend):
+        trace = write_recorded(backend, np.full(backend.network.size, 0.01))
+        writes += check_locality(trace, Rules(("theta",), own=("update", "noise")))
+    return Audit(words, writes)
 
 
-def audit_digital(
-    backend: DigitalBackend, x: FloatArray, y: FloatArray, beta: float = 0.25
-) -> Audit:
-    """Audit the relaxation, the local rule and the update of a looped digital substrate."""
-    if "W_rec" not in backend.network.blocks:
-        raise EngineError("the audit runs looped networks only.")
-    steps = (2, 5, 9)
-    words = check_constant_memory(lambda n: relax_recorded(backend, x, y, beta, n)[0], steps)
-    trace, state = relax_recorded(backend, x, y, beta, steps[-1])
-    trace = correlate_recorded(state)
-    writes = check_locality(trace, LATERAL)
-    words += len(trace.touched - {w for w in trace.touched if w[0] == "state"})
-    trace = write_recorded(backend, np.full(backend.network.size, 0.01))
-    return Audit(words + len(trace.touched), writes + check_locality(trace, WEIGHT))
+def check_footprint(trace: Trace, footprint: Footprint) -> None:
+    """Refuse a word that the footprint does not declare."""
+    for name in sorted({word[0] for word in trace.touched} - set(TABLES)):
+        declared = NEURON_ARRAYS.get(name) in footprint.neuron_words
+        if name in SYNAPSE_ARRAYS:
+            declared = "weight" in footprint.synapse_words or bool(footprint.cells)
+        if not declared:
+            raise AuditError(f"the execution touched '{name}', which the footprint does not hold.")
 
 
 def relax_recorded(
-    backend: DigitalBackend, x: FloatArray, y: FloatArray, beta: float, steps: int
+    backend: Substrate, x: FloatArray, y: FloatArray, beta: float, steps: int
 ) -> tuple[Trace, Any]:
-    """Relax under the audit; return the trace and the state words, `(samples, units)`."""
-    trace, run = Trace(), interpreted(digital_kernels)
-    network, samples = backend.network, len(x)
-    drive = backend._drive(x)
-    ended = Ended(np.zeros((samples, network.units), np.int64), *np.zeros((2, samples), np.int64))
-    batch = Batch(drive, backend._target_words(y), int(beta * 2**GAIN_FRACTION))
-    ended, batch = record(ended, trace, ("steps", "residual")), record(batch, trace)
-    net = record(backend._wires, trace, ("messages", "layers", "fan_out"))
-    tables, work = record(backend._words, trace), record(backend._work(np.int64), trace)
-    tally = np.zeros((len(places(network)), len(KINDS)), np.int64)
-    residual = _Plain(samples)
-    ended = ended._replace(steps=residual, residual=residual)
-    run["relax_digital"](net, batch, tables, ended, True, steps, -1, work, tally)
+    """Relax under the audit; return the trace and the state words, `(samples, units)`.
+
+    Events are sent whatever the threshold: those are all accesses that there can be.
+    """
+    trace, samples = Trace(), len(x)
+    drive, digital = backend._drive(x), isinstance(backend, DigitalBackend)
+    number = np.int64 if digital else np.float64
+    told = _Told(samples)
+    start = Memory("state", np.zeros((samples, backend.network.units), number), trace)
+    ended = Ended(start, told, told)
+    work = record(backend._work(number), trace, prefix="work.")
+    tally = np.zeros((len(places(backend.network)), len(KINDS)), np.int64)
+    fixed = ("messages", "layers", "fan_out")
+    match backend:
+        case DigitalBackend():
+            goal, gain = backend._target_words(y), int(beta * 2**GAIN_FRACTION)
+            interpreted(digital_kernels)["relax_digital"](
+                record(backend._wires, trace, fixed), record(Batch(drive, goal, gain), trace),
+                record(backend._words, trace), ended, True, steps, -1, work, tally,
+            )  # fmt: skip
+        case CrossbarBackend():
+            phase = backend._phases[0]
+            interpreted(real_kernels)["relax_crossbar"](
+                record(phase.wires, trace, fixed), record(Batch(drive[0], y, beta), trace),
+                backend._analog(phase), backend._rng, ended, True, steps, -1.0, work, tally,
+            )  # fmt: skip
+        case SpikingBackend():
+            interpreted(real_kernels)["relax_events"](
+                record(backend._wires, trace, fixed), record(Batch(drive, y, beta), trace), 0.0,
+                record(backend._new_kept(samples), trace), ended, FROM_DRIVE, steps, -1.0, work,
+                tally,
+            )  # fmt: skip
+        case _:
+            raise EngineError(f"the audit has no execution of {type(backend).__name__}.")
     # Which entry of a table is read depends on the data; the table is what the chip holds.
-    shared = {word for word in trace.touched if word[0] in ("activations", "odds")}
-    trace.touched -= shared
-    trace.touched |= {(name,) for name, *_ in shared}
-    return trace, ended.state.numbers()
+    shared = {word for word in trace.touched if word[0] in TABLES}
+    trace.touched = (trace.touched - shared) | {(name,) for name, *_ in shared}
+    return trace, start.numbers()
 
 
-def correlate_recorded(state: Any) -> Trace:
-    """Add one phase to the gradient of a lateral block under the audit."""
-    trace = Trace()
-    units = state.shape[1]
-    gradient = Memory("gradient", np.zeros((units, units)), trace)
-    seen = Memory("state", state, trace)
-    tally = np.zeros(len(KINDS), np.int64)
-    interpreted(real_kernels)["correlate"](gradient, seen, seen, 0.5, tally)
-    return trace
+def correlate_recorded(
+    network: Network, name: str, state: Any, x: FloatArray, y: FloatArray
+) -> tuple[Trace, Rules]:
+    """Add one phase to the gradient of a block under the audit; return what it may read."""
+    trace, run, shape = Trace(), interpreted(real_kernels), network.blocks[name].shape
+    gradient, tally = Memory("gradient", np.zeros(shape), trace), np.zeros(len(KINDS), np.int64)
+    coupling = next((c for c in network.couplings if c.name == name), None)
+    ends = coupling.layers if coupling else (network.readout.layer, "outputs")
+    values = {layer: network.of(layer, state) for layer in network.columns}
+    held = {layer: Memory(layer, v, trace) for layer, v in (values | {"outputs": y}).items()}
+    if len(shape) == 1:
+        run["correlate_bias"](gradient, held[ends[-1]], 0.5, tally)
+        return trace, Rules(("gradient",), target=(ends[-1],))
+    source = Memory("x", x, trace) if isinstance(coupling, InputDrive) else held[ends[0]]
+    run["correlate"](gradient, source, held[ends[-1]], 0.5, tally)
+    return trace, Rules(("gradient",), source=(source.name,), target=(ends[-1],))
 
 
 def write_recorded(backend: DigitalBackend, update: FloatArray) -> Trace:
@@ -98,7 +157,7 @@ def write_recorded(backend: DigitalBackend, update: FloatArray) -> Trace:
     return trace
 
 
-def audit_backprop(params: Any, x: FloatArray, y: FloatArray, steps: int | None = None) -> Audit:
+def audit_backprop(params: Params, x: FloatArray, y: FloatArray, steps: int | None = None) -> Audit:
     """Put backprop through the same audit; it raises `AuditError` with the offending access.
 
     `steps` is the number of steps for plain backprop of a network without recurrence (0). Left
@@ -112,29 +171,23 @@ def audit_backprop(params: Any, x: FloatArray, y: FloatArray, steps: int | None 
     return Audit(words or len(trace.touched), check_locality(trace, rules))
 
 
-def backprop_recorded(params: Any, x: FloatArray, y: FloatArray, steps: int) -> Trace:
+def backprop_recorded(params: Params, x: FloatArray, y: FloatArray, steps: int) -> Trace:
     """Run one gradient of backprop under the audit."""
     trace, network = Trace(), params.network
-    units, outputs = network.units, network.outputs
-    slopes = backprop_kernels.Slopes(
-        np.zeros((network.inputs, units)), np.zeros(units), np.zeros((units, units)),
-        np.zeros((units, outputs)), np.zeros(outputs),
-    )  # fmt: skip
-    memory = backprop_kernels.Memory(
-        np.zeros((steps + 1, units)), np.zeros(units), np.zeros((2, units)), np.zeros(units),
-        np.zeros(outputs),
-    )  # fmt: skip
+    slopes = backprop_kernels.blocks_of(Params(network, np.zeros(network.size)))
+    memory = backprop_kernels.new_memory(network, steps)
+    medium = backprop_kernels.Medium(False, np.zeros(2, np.int64))
     fed = record(feeds(params, np.float64), trace, ("messages", "layers", "biased"))
     net = record(wires(params, np.float64), trace, ("messages", "layers", "fan_out"))
     tally = np.zeros((len(PASSES), len(places(network)), len(KINDS)), np.int64)
     interpreted(backprop_kernels)["backpropagate"](
-        Memory("x", x, trace), Memory("y", y, trace), fed, net, steps,
+        Memory("x", x, trace), Memory("y", y, trace), fed, net, steps, medium,
         record(memory, trace), record(slopes, trace, prefix="gradient."), tally,
     )  # fmt: skip
     return trace
 
 
-class _Plain:
+class _Told:
     """A sink for what the controller is told: it is no word of a neuron or a synapse."""
 
     def __init__(self, size: int) -> None:

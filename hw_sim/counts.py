@@ -76,19 +76,48 @@ class OpCounts:
 
 
 @dataclass(frozen=True)
+class WordCount:
+    """Memory of a whole network: words by what they hold, and analog cells."""
+
+    states: int
+    weights: int
+    traces: int
+    """Learning words: gradients and the moments of the optimizer."""
+    cells: int = 0
+
+    @property
+    def words(self) -> int:
+        """Words and cells."""
+        return self.states + self.weights + self.traces + self.cells
+
+    def bits(self, weight_bits: int, state_bits: int) -> int:
+        """Return the bits of the words; a learning word is twice as wide as a weight."""
+        learning = 2 * weight_bits * self.traces
+        return state_bits * self.states + weight_bits * self.weights + learning
+
+
+@dataclass(frozen=True)
 class Footprint:
-    """Words of memory that a substrate needs, whatever the number of steps."""
+    """What a substrate holds, whatever the number of steps, by name."""
 
     neuron_words: tuple[str, ...]
     synapse_words: tuple[str, ...]
+    cells: tuple[str, ...] = ()
+    """Analog cells of each synapse."""
     shared_words: int = 0
     """Tables that all neurons read."""
 
-    def words(self, network: Network, moments: int = 0) -> int:
+    def count(self, network: Network, moments: int = 0) -> WordCount:
         """Return the words of a whole network; `moments` are the optimizer's for each weight."""
-        neurons = network.units + network.outputs
-        synapses = network.size * (len(self.synapse_words) + moments)
-        return neurons * len(self.neuron_words) + synapses + self.shared_words
+        outside = network.outputs if isinstance(network.readout, SoftmaxReadout) else 0
+        neurons, size = network.units + outside, network.size
+        held = self.synapse_words.count("weight")
+        return WordCount(
+            states=neurons * len(self.neuron_words) + self.shared_words,
+            weights=size * held,
+            traces=size * (len(self.synapse_words) - held + moments),
+            cells=size * len(self.cells),
+        )
 
 
 def optimizer_counts(network: Network, optimizer: Optimizer, updates: int) -> OpCounts:
@@ -135,7 +164,7 @@ def dense_counts(
             counts.add("nudged", target, "mac", nudged_evaluations * size)
     if isinstance(readout, SoftmaxReadout):
         synapses = read * network.outputs
-        counts.add("nudged", READOUT, "mac", nudged_evaluations * 2 * synapses)
+        counts.add("nudged", READOUT, "mac", nudged_evaluations * (2 * synapses + read))
         counts.add("nudged", READOUT, "activation", nudged_evaluations * network.outputs)
         counts.add("learn", READOUT, "mac", samples * 2 * synapses)
         counts.add("learn", READOUT, "activation", samples * network.outputs)

@@ -19,16 +19,18 @@ from engine.network import Network
 from engine.params import Params
 from hw_sim import real_kernels as kernels
 from hw_sim.counts import BORDER, Footprint
-from hw_sim.devices import CellArray, CrossbarConfig
-from hw_sim.layout import CONVERSION, TRACE_READ, WEIGHT_WRITE, Analog, Batch, Ended
-from hw_sim.substrate import Substrate
-from hw_sim.wiring import feeds, layer_table, owners, symmetrised, wires
+from hw_sim.devices import CellArray, CrossbarConfig, converter_step
+from hw_sim.layout import CONVERSION, STATE_WRITE, TRACE_READ, WEIGHT_WRITE, Analog, Batch, Ended
+from hw_sim.substrate import NEURON_WORDS, Substrate
+from hw_sim.wiring import feeds, input_messages, layer_table, owners, symmetrised, wires
 
 __all__ = ["CrossbarBackend", "CrossbarConfig"]
 
 
 class CrossbarBackend(Substrate):
     """Run a network on crossbars that are as good as `config` says."""
+
+    in_array = True
 
     def __init__(
         self, network: Network, params: Params, config: CrossbarConfig | None = None
@@ -49,17 +51,20 @@ class CrossbarBackend(Substrate):
 
     @property
     def footprint(self) -> Footprint:
-        """State, next state and drive; a pair of cells (for each array) and a gradient."""
+        """The words of every substrate; a pair of cells for each array in place of a weight."""
         cells = [f"{sign}{k}" for k in range(len(self.arrays)) for sign in ("g+", "g-")]
-        return Footprint(("state", "image", "drive"), (*cells, "gradient"))
+        return Footprint(NEURON_WORDS, ("gradient",), tuple(cells))
+
+    @property
+    def most_writes(self) -> int:
+        """Pulses that the busiest cell has seen, the first programming included."""
+        return max(int(array.writes.max(initial=0)) for array in self.arrays)
 
     def read(self, state: FloatArray) -> FloatArray:
         """Convert a state that was analog until now."""
         if self.config.convert_each_step or self.config.adc_bits == 0:
             return state
-        step = 2.0 ** (1 - self.config.adc_bits)
-        seen: FloatArray = np.clip(step * np.floor(state / step + 0.5), -1.0, 1.0)
-        return seen
+        return _converted(state, self.config.adc_bits, 1.0)
 
     def _theta(self, array: int) -> FloatArray:
         theta = self._biases.copy()
@@ -95,7 +100,7 @@ class CrossbarBackend(Substrate):
         inputs = self._seen_input(x)
         for phase in self._phases:
             drive = np.zeros((len(x), self.network.units))
-            analog = self._analog(phase.noise_in, phase.noise_out)
+            analog = self._analog(phase)._replace(noise=phase.noise_in)
             kernels.drive_crossbar(inputs, phase.feeds, analog, self._rng, drive, tally)
             drives.append(drive)
         self._count("input", tally)
@@ -103,18 +108,16 @@ class CrossbarBackend(Substrate):
         return drives
 
     def _seen_input(self, x: FloatArray) -> FloatArray:
-        bits, limit = self.config.dac_bits, self.config.input_range
-        if bits == 0:
-            return x
-        step = limit * 2.0 ** (1 - bits)
-        seen: FloatArray = np.clip(step * np.floor(x / step + 0.5), -limit, limit)
-        return seen
+        return _converted(x, self.config.dac_bits, self.config.input_range)
 
-    def _analog(self, noise: FloatArray, noise_out: FloatArray) -> Analog:
+    def _analog(self, phase: "_Phase") -> Analog:
         config, looped = self.config, self.config.convert_each_step
-        dac = 2.0 ** (1 - config.dac_bits) if looped and config.dac_bits else 0.0
-        adc = config.adc_range * 2.0 ** (1 - config.adc_bits) if looped and config.adc_bits else 0.0
-        return Analog(dac, adc, config.adc_range, noise, noise_out)
+        dac = converter_step(config.dac_bits, 1.0)
+        adc = converter_step(config.adc_bits, config.adc_range)
+        return Analog(
+            looped, dac * looped, adc * looped, adc, config.adc_range, phase.noise,
+            phase.noise_out, phase.noise_back, _input_cells(self.network),
+        )  # fmt: skip
 
     def _settle(
         self,
@@ -132,21 +135,21 @@ class CrossbarBackend(Substrate):
         goal = np.zeros((1, self.network.outputs)) if clamped.y is None else clamped.y
         batch = Batch(clamped.drive[which], goal, beta)
         kernels.relax_crossbar(
-            phase.wires, batch, self._analog(phase.noise, phase.noise_out), self._rng, ended,
-            start is None, relaxation.max_steps, relaxation.tolerance, self._work(np.float64),
-            tally,
+            phase.wires, batch, self._analog(phase), self._rng, ended, start is None,
+            relaxation.max_steps, relaxation.tolerance, self._work(np.float64), tally,
         )  # fmt: skip
         if not self.config.convert_each_step:  # each unit is converted once, when it is read
             for place, (first, last, _) in enumerate(layer_table(self.network)):
                 tally[place, CONVERSION] += samples * (last - first)
+                tally[place, STATE_WRITE] += samples * (last - first)
         converged = ended.residual <= relaxation.tolerance
         return Equilibrium(ended.state, ended.steps, ended.residual, converged, beta)
 
     def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
         phase, seen = self._phases[0], self.read(equilibrium.state)
         work, errors = self._work(np.float64), np.zeros((len(seen), self.network.outputs))
-        analog = self._analog(phase.noise, phase.noise_out)
-        kernels.read_crossbar(phase.wires, targets, analog, self._rng, seen, errors, work, tally)
+        args = phase.wires, targets, self._analog(phase), self._rng
+        kernels.read_crossbar(*args, seen, errors, work, tally)
         return errors
 
     def _apply(self, update: FloatArray) -> None:
@@ -155,8 +158,8 @@ class CrossbarBackend(Substrate):
         np.add.at(tally[:, WEIGHT_WRITE], owner[~self._in_array], 1)
         np.add.at(tally[:, TRACE_READ], owner, 1)
         for array in self.arrays:
-            cells = array.pulse(update[self._in_array])
-            np.add.at(tally[:, WEIGHT_WRITE], owner[self._in_array], cells)
+            pulses = array.pulse(update[self._in_array])
+            np.add.at(tally[:, WEIGHT_WRITE], owner[self._in_array], pulses)
         self._assemble()
         self._count("update", tally)
 
@@ -170,6 +173,24 @@ class _Phase:
         self.noise_in: FloatArray = scale * np.sqrt(loud_in.inputs.sum(0))
         self.noise: FloatArray = scale * np.sqrt(loud.recurrent.sum(0))
         self.noise_out: FloatArray = scale * np.sqrt(loud.weight.sum(0))
+        self.noise_back: FloatArray = scale * np.sqrt(loud.weight.sum(1))
+
+
+def _converted(values: FloatArray, bits: int, limit: float) -> FloatArray:
+    """Clip to `limit` and round to the codes of a converter; 0 bits change nothing."""
+    if bits == 0:
+        return values
+    step = converter_step(bits, limit)
+    seen: FloatArray = step * np.floor(np.clip(values, -limit, limit) / step + 0.5)
+    return seen
+
+
+def _input_cells(network: Network) -> IntArray:
+    """Cells of the arrays that the input drives, for each layer."""
+    cells = np.zeros(len(network.layers), np.int64)
+    for _, inputs, first, last, place in input_messages(network):
+        cells[place] += 2 * inputs * (last - first)
+    return cells
 
 
 def _in_array(network: Network) -> Any:

@@ -15,6 +15,11 @@ from hw_sim.substrate import check_between, check_bits
 OWNER = "the crossbar"
 
 
+def converter_step(bits: int, limit: float) -> float:
+    """Step of a converter with `2^bits - 1` codes, symmetric up to `limit`; 0 if it is perfect."""
+    return limit / (2 ** (bits - 1) - 1) if bits else 0.0
+
+
 @dataclass(frozen=True)
 class CrossbarConfig:
     """Every departure from an ideal array; the defaults are ideal but for finite Roff / Ron.
@@ -98,7 +103,7 @@ class CellArray:
         gain = 1.0 + config.device_variation * rng.standard_normal((2, size))
         self._gain = np.maximum(gain, 0.0)
         self.writes: IntArray = np.zeros((2, size), np.int64)
-        """Pulse trains that each cell has seen."""
+        """Pulses that each cell has seen."""
 
     @property
     def weights(self) -> FloatArray:
@@ -125,7 +130,10 @@ class CellArray:
         self._hold()
 
     def pulse(self, update: FloatArray) -> IntArray:
-        """Change the weights by about `update`; return the cells pulsed for each weight."""
+        """Change the weights by about `update`; return the pulses for each weight.
+
+        A pulse moves a cell by a level; without levels it is of any strength, and one is enough.
+        """
         config = self._config
         if config.drift:
             self.level *= 1.0 - config.drift
@@ -133,8 +141,10 @@ class CellArray:
         wanted = np.stack([step, -step])
         if config.levels:  # a whole number of level steps, by stochastic rounding
             scale = config.levels - 1
-            wanted = np.floor(wanted * scale + self._rng.random(wanted.shape)) / scale
-        pulsed = wanted != 0.0
+            steps = np.floor(wanted * scale + self._rng.random(wanted.shape))
+            wanted, pulses = steps / scale, np.abs(steps).astype(np.int64)
+        else:
+            pulses = (wanted != 0.0).astype(np.int64)
         up = wanted > 0.0
         way = np.where(up, self.level, 1.0 - self.level)  # how far along it already is
         strength = np.exp(-config.nonlinearity * way)
@@ -143,10 +153,10 @@ class CellArray:
         if config.cycle_variation:
             strength *= 1.0 + config.cycle_variation * self._rng.standard_normal(wanted.shape)
         self.level += wanted * strength
-        self.writes += pulsed
+        self.writes += pulses
         self._hold()
-        cells: IntArray = pulsed.sum(0)
-        return cells
+        total: IntArray = pulses.sum(0)
+        return total
 
     def _on_levels(self, level: FloatArray) -> FloatArray:
         scale = self._config.levels - 1

@@ -12,7 +12,7 @@ description of the same neuron and synapse can be compared with this one bit by 
 `docs/hardware.md` derives how far the fixed point lies from the ideal one.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log2
 from typing import Any
 
@@ -27,7 +27,7 @@ from engine.params import Params
 from hw_sim import digital_kernels as kernels
 from hw_sim.counts import BORDER, Footprint
 from hw_sim.layout import Batch, Ended, Words
-from hw_sim.substrate import Substrate, check_bits
+from hw_sim.substrate import NEURON_WORDS, Substrate, check_bits
 from hw_sim.wiring import feeds, owners, partners, wires
 
 GAIN_FRACTION = 12
@@ -63,6 +63,11 @@ class DigitalConfig:
             value = getattr(self, name)
             if not (value > 0 and log2(value).is_integer()):
                 raise EngineError(f"{owner} has {name} {value}, expected a power of two.")
+        if self.weight_fraction < 0:
+            raise EngineError(
+                f"{owner} has weight_bits {self.weight_bits}, too few for weight_range "
+                f"{self.weight_range:g}."
+            )
         if not (isinstance(self.seed, int) and 0 < self.seed < 2**32):
             raise EngineError(f"{owner} has seed {self.seed!r}, expected 1 to 2^32 - 1.")
 
@@ -101,7 +106,7 @@ class Saturations:
     accumulator: int = 0
     weight: int = 0
     input: int = 0
-    load: int = field(default=0)
+    load: int = 0
 
 
 class DigitalBackend(Substrate):
@@ -123,10 +128,10 @@ class DigitalBackend(Substrate):
 
     @property
     def footprint(self) -> Footprint:
-        """State, next state, drive and accumulator; weight and gradient."""
-        tables = self._words.activations.size + self._words.odds.size
-        neuron = ("state", "image", "drive", "total")
-        return Footprint(neuron, ("weight", "gradient"), tables)
+        """The words of every substrate, and the tables that all neurons read."""
+        rows = len({layer.activation for layer in self.network.layers})
+        tables = rows * self._words.activations.shape[1] + self._words.odds.size
+        return Footprint(NEURON_WORDS, ("weight", "gradient"), shared_words=tables)
 
     def read(self, state: FloatArray) -> FloatArray:
         """Round a state to the width of the read-out."""

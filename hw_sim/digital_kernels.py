@@ -141,13 +141,15 @@ def _nudge_digital(n, wires, batch, words, state, work, tally):
         return saturated
     saturated += errors_digital(n, wires, batch.targets, words, state, work, tally)
     for i in range(wires.first, wires.last):
-        pull = work.error[0] * wires.weight[i - wires.first, 0]
-        for k in range(1, wires.weight.shape[1]):
-            pull = pull + work.error[k] * wires.weight[i - wires.first, k]
+        pull = 0
+        for k in range(wires.weight.shape[1]):
+            total = pull + work.error[k] * wires.weight[i - wires.first, k]
+            pull = _saturated(total, words.low, words.high)
+            saturated += total != pull
         total = work.total[i] - _rounded_shift(batch.beta * pull, words.gain_fraction)
         work.total[i] = _saturated(total, words.low, words.high)
         saturated += total != work.total[i]
-        tally[place, MAC] += wires.weight.shape[1]
+        tally[place, MAC] += wires.weight.shape[1] + 1
         tally[place, WEIGHT_READ] += wires.weight.shape[1]
     tally[place, STATE_READ] += wires.weight.shape[1]
     return saturated

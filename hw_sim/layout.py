@@ -113,16 +113,23 @@ class Words(NamedTuple):
 
 
 class Analog(NamedTuple):
-    """Converters and noise of the crossbar; a step of 0 means no converter in the loop.
+    """Converters and noise of the crossbar; a step of 0 is a perfect converter.
 
-    `noise (units,)` and `noise_out (outputs,)` are deviations of the current of a column.
+    With `looped` the state is converted in every step, else it is analog until it is read; then
+    `held (layers,)` are the input cells that conduct all the while. `out_step` is of the ADC of the
+    read-out. `noise (units,)`, `noise_out (outputs,)` and `noise_back (size,)` are deviations of
+    the current of a column, the last of the read-out's array when it is read backwards.
     """
 
+    looped: Any
     dac_step: Any
     adc_step: Any
+    out_step: Any
     adc_limit: Any
     noise: Any
     noise_out: Any
+    noise_back: Any
+    held: Any
 
 
 class Kept(NamedTuple):

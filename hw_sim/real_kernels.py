@@ -49,13 +49,10 @@ def _converted(value, step, limit):
 
 @njit(cache=True)
 def drive_crossbar(x, feeds, analog, rng, drive, tally):
-    """Write the currents of the input array and the biases into `drive`."""
+    """Write the currents of the input array into `drive`, and add the biases, which are digital."""
     for n in range(x.shape[0]):
-        for k in range(feeds.layers.shape[0]):
-            for j in range(feeds.layers[k, START], feeds.layers[k, END]):
-                drive[n, j] = feeds.bias[j]
-                tally[k, WEIGHT_READ] += feeds.biased[j]
-                tally[k, STATE_WRITE] += 1
+        for j in range(drive.shape[1]):
+            drive[n, j] = 0.0
         for m in range(feeds.messages.shape[0]):
             place = feeds.messages[m, PLACE]
             first, last = feeds.messages[m, TARGET], feeds.messages[m, TARGET_END]
@@ -69,8 +66,13 @@ def drive_crossbar(x, feeds, analog, rng, drive, tally):
                 if analog.noise[j] != 0.0:
                     drive[n, j] = drive[n, j] + analog.noise[j] * rng.standard_normal()
                 drive[n, j] = _converted(drive[n, j], analog.adc_step, analog.adc_limit)
-            if analog.adc_step != 0.0:
+            if analog.looped:
                 tally[place, CONVERSION] += last - first
+        for k in range(feeds.layers.shape[0]):
+            for j in range(feeds.layers[k, START], feeds.layers[k, END]):
+                drive[n, j] = drive[n, j] + feeds.bias[j]
+                tally[k, WEIGHT_READ] += feeds.biased[j]
+                tally[k, STATE_WRITE] += 1
 
 
 @njit(cache=True)
@@ -83,7 +85,7 @@ def relax_crossbar(wires, batch, analog, rng, ended, fresh, max_steps, tolerance
                     image = _activated(batch.drive[n, u], wires.layers[k, CODE])
                     ended.state[n, u] = _converted(image, analog.dac_step, 1.0)
                     tally[k, ACTIVATION] += 1
-                    tally[k, STATE_WRITE] += 1
+                    tally[k, STATE_WRITE] += analog.looped
         for step in range(1, max_steps + 1):
             _map_crossbar(n, wires, batch, analog, rng, ended.state, work, tally)
             gap = abs(work.image[0] - ended.state[n, 0])
@@ -110,9 +112,9 @@ def _map_crossbar(n, wires, batch, analog, rng, state, work, tally):
             word = state[n, i]
             for j in range(first, last):
                 work.total[j] = work.total[j] + word * wires.recurrent[i, j]
-            tally[place, STATE_READ] += 1
             tally[place, CELL_READ] += 2 * (last - first)
-            if analog.dac_step != 0.0:
+            if analog.looped:
+                tally[place, STATE_READ] += 1
                 tally[place, CONVERSION] += 1
     for u in range(state.shape[1]):
         if analog.noise[u] != 0.0:
@@ -125,15 +127,18 @@ def _map_crossbar(n, wires, batch, analog, rng, state, work, tally):
         for u in range(wires.layers[k, START], wires.layers[k, END]):
             image = _activated(work.total[u], wires.layers[k, CODE])
             work.image[u] = _converted(image, analog.dac_step, 1.0)
-            tally[k, STATE_READ] += 1
             tally[k, ACTIVATION] += 1
-            tally[k, STATE_WRITE] += 1
-            if analog.adc_step != 0.0:
+            if analog.looped:
+                tally[k, STATE_READ] += 1
+                tally[k, STATE_WRITE] += 1
                 tally[k, CONVERSION] += 1
+        if not analog.looped:
+            tally[k, CELL_READ] += analog.held[k]
 
 
 @njit(cache=True)
 def _nudge_crossbar(n, wires, batch, analog, rng, state, work, tally):
+    """Subtract `beta dC/ds`: the errors go back through the array of the read-out."""
     place, outputs = wires.layers.shape[0], wires.weight.shape[1]
     if wires.kind == SQUARED_ERROR:
         for k in range(wires.last - wires.first):
@@ -143,24 +148,28 @@ def _nudge_crossbar(n, wires, batch, analog, rng, state, work, tally):
             tally[place, STATE_READ] += 1
         return
     errors_crossbar(n, wires, batch.targets, analog, rng, state, work, tally)
-    for i in range(wires.first, wires.last):
-        pull = work.error[0] * wires.weight[i - wires.first, 0]
-        for k in range(1, outputs):
-            pull = pull + work.error[k] * wires.weight[i - wires.first, k]
+    for k in range(wires.last - wires.first):
+        pull = work.error[0] * wires.weight[k, 0]
+        for j in range(1, outputs):
+            pull = pull + work.error[j] * wires.weight[k, j]
+        if analog.noise_back[k] != 0.0:
+            pull = pull + analog.noise_back[k] * rng.standard_normal()
         pull = _converted(pull, analog.adc_step, analog.adc_limit)
-        work.total[i] = work.total[i] - batch.beta * pull
+        work.total[wires.first + k] = work.total[wires.first + k] - batch.beta * pull
         tally[place, MAC] += 1
         tally[place, CELL_READ] += 2 * outputs
-        if analog.adc_step != 0.0:
+        if analog.looped:
             tally[place, CONVERSION] += 1
     tally[place, STATE_READ] += outputs
-    if analog.dac_step != 0.0:
-        tally[place, CONVERSION] += outputs
+    tally[place, CONVERSION] += outputs
 
 
 @njit(cache=True)
 def errors_crossbar(n, wires, targets, analog, rng, state, work, tally):
-    """Write `softmax(s W_out + b_out) - y` into `work.error`; the softmax itself is digital."""
+    """Write `softmax(s W_out + b_out) - y` into `work.error`.
+
+    The softmax is computed beside the array, so its inputs are always converted.
+    """
     place, outputs = wires.layers.shape[0], wires.weight.shape[1]
     for k in range(outputs):
         work.logits[k] = 0.0
@@ -168,16 +177,17 @@ def errors_crossbar(n, wires, targets, analog, rng, state, work, tally):
         word = state[n, i]
         for k in range(outputs):
             work.logits[k] = work.logits[k] + word * wires.weight[i - wires.first, k]
-        tally[place, STATE_READ] += 1
         tally[place, CELL_READ] += 2 * outputs
+        if analog.looped:
+            tally[place, STATE_READ] += 1
+            tally[place, CONVERSION] += 1
     for k in range(outputs):
         if analog.noise_out[k] != 0.0:
             work.logits[k] = work.logits[k] + analog.noise_out[k] * rng.standard_normal()
-        work.logits[k] = _converted(work.logits[k], analog.adc_step, analog.adc_limit)
+        work.logits[k] = _converted(work.logits[k], analog.out_step, analog.adc_limit)
         work.logits[k] = work.logits[k] + wires.bias[k]
         tally[place, WEIGHT_READ] += 1
-    # The softmax is computed beside the array, so its inputs are always converted.
-    tally[place, CONVERSION] += outputs
+        tally[place, CONVERSION] += 1
     softmax_errors(n, targets, work, place, tally)
 
 
@@ -210,8 +220,11 @@ def softmax_errors(n, targets, work, place, tally):
 
 
 @njit(cache=True)
-def drive_events(x, feeds, drive, tally):
-    """Write `bias + x inputs` into `drive`; an input of zero sends nothing."""
+def drive_events(x, feeds, cores, drive, tally):
+    """Write `bias + x inputs` into `drive`; an input of zero sends nothing.
+
+    `cores (layers,)`: an input is one message to each core of a layer that it drives.
+    """
     for n in range(x.shape[0]):
         for k in range(feeds.layers.shape[0]):
             for j in range(feeds.layers[k, START], feeds.layers[k, END]):
@@ -228,7 +241,7 @@ def drive_events(x, feeds, drive, tally):
                         drive[n, j] = drive[n, j] + word * feeds.inputs[i, j]
                     tally[place, MAC] += last - first
                     tally[place, WEIGHT_READ] += last - first
-                    tally[place, MESSAGE] += 1
+                    tally[place, MESSAGE] += cores[place]
 
 
 @njit(cache=True)
@@ -311,7 +324,7 @@ def _send_errors(n, wires, batch, threshold, kept, state, work, tally):
     if wires.kind == SQUARED_ERROR:
         for k in range(wires.last - wires.first):
             kept.pull[n, k] = state[n, wires.first + k] - batch.targets[n, k]
-            tally[place, MAC] += 1
+            tally[place, STATE_READ] += 1
         return
     for k in range(wires.weight.shape[1]):
         work.logits[k] = kept.logits[n, k]
@@ -338,6 +351,7 @@ def _map_events(n, wires, batch, kept, state, work, tally):
             total = kept.total[n, u]
             if batch.beta != 0.0 and wires.first <= u < wires.last:
                 total = total - batch.beta * kept.pull[n, u - wires.first]
+                tally[wires.layers.shape[0], MAC] += 1
             work.image[u] = _activated(total, wires.layers[k, CODE])
             moved = abs(work.image[u] - state[n, u])
             gap = moved if not moved <= gap else gap  # lets NaN through
@@ -348,18 +362,27 @@ def _map_events(n, wires, batch, kept, state, work, tally):
 
 
 @njit(cache=True)
-def read_events(wires, targets, state, errors, work, tally):
-    """Write `softmax - y` into `errors (samples, outputs)`; the events already summed the logits.
+def read_events(wires, targets, threshold, kept, state, errors, work, tally):
+    """Write `softmax - y` into `errors (samples, outputs)`, from the logits that events summed.
 
-    The sum is formed again here from the whole state, which costs the substrate nothing.
+    Units that changed by more than `threshold` since they sent tell the read-out now.
     """
+    place, outputs = wires.layers.shape[0], errors.shape[1]
     for n in range(state.shape[0]):
-        for k in range(errors.shape[1]):
-            work.logits[k] = wires.bias[k]
-            for i in range(wires.first, wires.last):
-                work.logits[k] += state[n, i] * wires.weight[i - wires.first, k]
-        softmax_errors(n, targets, work, wires.layers.shape[0], tally)
-        for k in range(errors.shape[1]):
+        for k in range(outputs):
+            work.logits[k] = kept.logits[n, k]
+        for i in range(wires.first, wires.last):
+            change = state[n, i] - kept.sent[n, i]
+            if abs(change) > threshold:
+                for k in range(outputs):
+                    weight = wires.weight[i - wires.first, k]
+                    work.logits[k] = work.logits[k] + change * weight
+                tally[place, MAC] += outputs
+                tally[place, WEIGHT_READ] += outputs
+                tally[place, STATE_READ] += 1
+                tally[place, MESSAGE] += 1
+        softmax_errors(n, targets, work, place, tally)
+        for k in range(outputs):
             errors[n, k] = work.error[k]
 
 

@@ -3,7 +3,8 @@
     if |s_i - sent_i| > threshold:  total_j += (s_i - sent_i) W_ij for all j;  sent_i <- s_i
 
 Synapses of silent units do nothing. The read-out sends its error back in the same way. A chip keeps
-what was sent: a phase that starts where the last free one ended sends nothing to begin with.
+what was sent: a phase that starts where the last free one ended sends nothing to begin with. When a
+phase has ended, each unit tells its synapses its whole state once, for the local rule.
 """
 
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from engine.network import Network
 from engine.params import Params
 from hw_sim import real_kernels as kernels
 from hw_sim.counts import BORDER, Footprint
-from hw_sim.layout import MESSAGE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE, Batch, Ended, Kept
-from hw_sim.substrate import Substrate
+from hw_sim.layout import HOP, MESSAGE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE, Batch, Ended, Kept
+from hw_sim.substrate import NEURON_WORDS, Substrate
 from hw_sim.wiring import feeds, layer_table, owners, recurrent_messages, wires
 
 FROM_KEPT, FROM_STATE, FROM_DRIVE = range(3)
@@ -58,10 +59,13 @@ class SpikingBackend(Substrate):
 
     @property
     def footprint(self) -> Footprint:
-        """State, what was sent, drive, total, pull; the last two kept twice, to return to."""
-        neuron = ("state", "image", "sent", "drive", "total", "pull")
-        kept = ("free_sent", "free_total", "free_pull")
-        return Footprint((*neuron, *kept), ("weight", "gradient"))
+        """What was sent and the pull besides, each kept twice, to return to the free phase."""
+        kept = ("sent", "pull", "free_sent", "free_total", "free_pull")
+        return Footprint((*NEURON_WORDS, *kept), ("weight", "gradient"))
+
+    def cores(self, units: int) -> int:
+        """Return how many cores hold so many units."""
+        return -(-units // self.config.neurons_per_core)
 
     def _load(self, params: Params) -> None:
         self._params = params.astype(np.float64)
@@ -74,7 +78,8 @@ class SpikingBackend(Substrate):
 
     def _drive(self, x: FloatArray) -> FloatArray:
         drive, tally = np.zeros((len(x), self.network.units)), self._tally()
-        kernels.drive_events(x, self._feeds, drive, tally)
+        cores = np.array([self.cores(layer.size) for layer in self.network.layers], np.int64)
+        kernels.drive_events(x, self._feeds, cores, drive, tally)
         self._count("input", tally)
         self.counts.add("input", BORDER, "off_chip", x.size)
         return drive
@@ -109,9 +114,14 @@ class SpikingBackend(Substrate):
         return Kept(*(np.zeros((samples, n)) for n in (units, units, outputs, outputs, read)))
 
     def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
-        work = self._work(np.float64)
-        errors = np.zeros((len(equilibrium.state), self.network.outputs))
-        kernels.read_events(self._wires, targets, equilibrium.state, errors, work, tally)
+        state, work = equilibrium.state, self._work(np.float64)
+        kept = self._new_kept(len(state))
+        kept.logits[:] = self._wires.bias
+        if self._free is not None and state is self._free[0]:
+            kept = self._free[1]
+        errors = np.zeros((len(state), self.network.outputs))
+        args = self._wires, targets, self.config.threshold, kept
+        kernels.read_events(*args, state, errors, work, tally)
         return errors
 
     def _correlate(
@@ -119,7 +129,9 @@ class SpikingBackend(Substrate):
     ) -> None:
         super()._correlate(x, state, total, energy, tally)
         for place, (first, last, _) in enumerate(layer_table(self.network)):
-            tally[place, MESSAGE] += len(x) * (last - first)  # each unit tells its synapses once
+            messages, hops = self._fan_out[first:last].sum(0)
+            tally[place, MESSAGE] += len(x) * messages
+            tally[place, HOP] += len(x) * hops
 
     def _apply(self, update: FloatArray) -> None:
         self._params.theta += update

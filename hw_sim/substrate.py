@@ -1,7 +1,7 @@
 """What all substrates share: a backend that counts what it does and declares its memory."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,10 @@ from hw_sim import real_kernels
 from hw_sim.counts import BORDER, Footprint, OpCounts
 from hw_sim.layout import KINDS, Work
 from hw_sim.wiring import check_network, places
+
+NEURON_WORDS = ("state", "image", "drive", "total", "free", "opposite")
+"""Of each neuron: its state and the next one, what drives it without and with the others, and its
+states in the free phase, to return to, and in the phase that is compared."""
 
 
 def check_between(owner: str, name: str, value: float, low: float, high: float) -> None:
@@ -39,6 +43,8 @@ class Substrate(Backend):
     """
 
     solvers = frozenset({"fixed_point"})
+    in_array: ClassVar[bool] = False
+    """Whether a matrix product is one read of an array, between converters."""
 
     def __init__(self, network: Network, params: Params) -> None:
         check_network(network)
@@ -55,6 +61,15 @@ class Substrate(Backend):
     @abstractmethod
     def footprint(self) -> Footprint:
         """The words of memory it holds for each neuron and each synapse."""
+
+    @property
+    def most_writes(self) -> int:
+        """Writes of the weight cell that was written most; 0 where cells do not wear."""
+        return 0
+
+    def cores(self, units: int) -> int:
+        """Return to how many cores a message to so many units goes; 0 without messages."""
+        return 0
 
     def read(self, state: FloatArray) -> FloatArray:
         """Return a state as the read-out and the synapses see it."""

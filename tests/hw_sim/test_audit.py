@@ -1,43 +1,98 @@
 """Constant memory and locality, from every word that the kernels of an execution touch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from engine.backend import Relaxation
-from engine.network import looped_mlp
-from engine.params import initial_params
+from engine.network import Network, layered, looped_mlp
+from engine.params import Params, initial_params
 from hw_sim.audit import AuditError, Memory, Rules, Trace, check_locality
-from hw_sim.audited import audit_backprop, audit_digital, correlate_recorded, relax_recorded
+from hw_sim.audited import (
+    audit_backprop,
+    audit_substrate,
+    check_footprint,
+    correlate_recorded,
+    relax_recorded,
+)
 from hw_sim.backprop import feedforward
+from hw_sim.crossbar import CrossbarBackend
 from hw_sim.digital import DigitalBackend
+from hw_sim.spiking import SpikingBackend, SpikingConfig
+from hw_sim.substrate import Substrate
 
 NETWORK = looped_mlp(2, 3, 2)
 X, Y = np.random.default_rng(0).standard_normal((2, 2)), np.eye(2)
+SUBSTRATES = {"digital": DigitalBackend, "crossbar": CrossbarBackend, "spiking": SpikingBackend}
+each_substrate = pytest.mark.parametrize("make", SUBSTRATES.values(), ids=SUBSTRATES)
 
 
-def _params(network=NETWORK):  # type: ignore[no-untyped-def]
+def _params(network: Network = NETWORK) -> Params:
     return initial_params(network, np.random.default_rng(1), np.float64)
 
 
-def test_the_digital_substrate_passes() -> None:
-    backend = DigitalBackend(NETWORK, _params())
-    audit = audit_digital(backend, X, Y)
-    assert audit.synapse_writes > 2 * 9
-    neurons = NETWORK.units + NETWORK.outputs
-    allowed = backend.footprint.words(NETWORK) + neurons * len(backend.footprint.neuron_words)
-    assert audit.working_set <= allowed + 3 * NETWORK.size
+@each_substrate
+@pytest.mark.parametrize("network", [NETWORK, layered((2, 3, 2, 2))], ids=["looped", "layered"])
+def test_every_substrate_passes(make: type[Substrate], network: Network) -> None:
+    backend = make(network, _params(network))
+    audit = audit_substrate(backend, X, Y)
+    assert audit.synapse_writes >= network.size
+    held = backend.footprint.count(network)
+    assert 2 * network.size < audit.working_set <= held.words
 
 
-def test_the_audited_execution_is_that_of_the_substrate() -> None:
-    backend = DigitalBackend(NETWORK, _params())
+@each_substrate
+def test_the_audited_execution_is_that_of_the_substrate(make: type[Substrate]) -> None:
+    backend = make(NETWORK, _params())
+    if make is SpikingBackend:
+        backend = SpikingBackend(NETWORK, _params(), SpikingConfig(0.0))
     _, words = relax_recorded(backend, X, Y, 0.25, 6)
-    clamped = backend.clamp(X, Y)
-    found = backend.relax(clamped, 0.25, Relaxation(6, 0.0))
-    settled = found.steps < 6
-    np.testing.assert_array_equal(
-        words[~settled] * 2.0**-backend.config.state_fraction, found.state[~settled]
-    )
-    assert not settled.all()
+    found = backend.relax(backend.clamp(X, Y), 0.25, Relaxation(6, 0.0))
+    moving = found.steps == 6
+    scale = 2.0**-backend.config.state_fraction if isinstance(backend, DigitalBackend) else 1.0
+    np.testing.assert_allclose(words[moving] * scale, found.state[moving], rtol=0, atol=1e-12)
+    assert moving.any()
+
+
+@each_substrate
+def test_a_word_that_is_not_declared_is_named(make: type[Substrate]) -> None:
+    backend = make(NETWORK, _params())
+    trace, _ = relax_recorded(backend, X, Y, 0.25, 2)
+    fewer = tuple(word for word in backend.footprint.neuron_words if word != "image")
+    with pytest.raises(AuditError, match=r"touched 'work\.image', which the footprint does not"):
+        check_footprint(trace, replace(backend.footprint, neuron_words=fewer))
+
+
+@each_substrate
+def test_a_state_reaches_only_the_gradient_of_its_own_synapses(make: type[Substrate]) -> None:
+    """From outside: move one unit and see which words of the gradient move."""
+    backend, gradients = make(NETWORK, _params()), []
+    clamped = backend.clamp(X[:1], Y[:1])
+    settled = backend.relax(clamped)
+    for moved in (0.0, 0.25):
+        state = settled.state.copy()
+        state[0, 1] += moved
+        gradient = np.zeros(NETWORK.size)
+        backend.accumulate(clamped, replace(settled, state=state), gradient, energy=1.0)
+        gradients.append(gradient)
+    changed = Params(NETWORK, (gradients[0] != gradients[1]).astype(float))
+    own = Params(NETWORK, np.zeros(NETWORK.size))
+    own["W_in"][:, 1] = own["b"][1] = own["W_rec"][1] = own["W_rec"][:, 1] = 1.0
+    np.testing.assert_array_equal(changed.theta, own.theta)
+
+
+@each_substrate
+def test_an_update_reaches_only_its_own_weight(make: type[Substrate]) -> None:
+    network, thetas = layered((2, 3, 2, 2)), []
+    update = np.full(network.size, 0.05)
+    for more in (0.0, 0.5):
+        backend = make(network, _params(network))
+        changed = update.copy()
+        changed[4] += more
+        backend.apply(changed)
+        thetas.append(backend.params.theta)
+    assert np.flatnonzero(thetas[0] != thetas[1]).tolist() == [4]
 
 
 def test_bptt_is_rejected_for_its_trajectory() -> None:
@@ -80,6 +135,7 @@ def test_an_audit_of_nothing_proves_nothing() -> None:
 
 def test_learning_reads_both_ends() -> None:
     """Without this a trace that followed nothing would pass."""
-    state = np.arange(6.0).reshape(2, 3)
-    words = dict(correlate_recorded(state).writes)
-    assert words["gradient", 0, 2] == {("gradient", 0, 2), ("state", 1, 0), ("state", 1, 2)}
+    state = np.arange(3.0).reshape(1, 3)
+    trace, _ = correlate_recorded(NETWORK, "W_rec", state, X[:1], Y[:1])
+    expected = {("gradient", 0, 2), ("hidden", 0, 0), ("hidden", 0, 2)}
+    assert dict(trace.writes)["gradient", 0, 2] == expected

@@ -1,11 +1,14 @@
 """The digital substrate: integers of a stated width, and a fixed point within its bound."""
 
+from dataclasses import replace
+from functools import cache, partial
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import dynamics
+from engine import NumbaBackend, dynamics
 from engine.arrays import FloatArray
 from engine.backend import Relaxation
 from engine.errors import EngineError
@@ -14,6 +17,38 @@ from engine.params import Params, initial_params
 from engine.spectral import recurrent_norm
 from experiments.fuzz.strategies import Case, cases, quadratic_networks, random_params
 from hw_sim.digital import RANDOM_BITS, DigitalBackend, DigitalConfig
+from tests.hw_sim.small_training import LEARNED, held_out_cost
+
+FINE = DigitalConfig(20, 16, 60, None, 20, weight_range=8.0)
+
+
+@cache
+def _cost(config: DigitalConfig) -> float:
+    return held_out_cost(partial(DigitalBackend, config=config))
+
+
+@pytest.mark.filterwarnings("ignore::engine.errors.NudgeWarning")
+def test_wide_words_learn_like_the_ideal_engine() -> None:
+    assert _cost(FINE) == pytest.approx(held_out_cost(NumbaBackend), abs=0.02)
+    assert _cost(FINE) < LEARNED
+
+
+WORSE = {
+    "weight_bits": 4,
+    "state_bits": 3,
+    "accumulator_bits": 32,  # products have 31 bits after the point
+    "readout_bits": 2,
+    "table_bits": 4,
+    "table_range": 0.25,
+    "input_range": 0.125,
+    "weight_range": 0.125,
+}
+
+
+@pytest.mark.filterwarnings("ignore::engine.errors.NudgeWarning")
+@pytest.mark.parametrize("width", WORSE)
+def test_every_width_that_is_cut_degrades_learning(width: str) -> None:
+    assert _cost(replace(FINE, **{width: WORSE[width]})) > _cost(FINE) + 0.03
 
 
 def _ideal(params: Params, x: FloatArray, y: FloatArray | None = None, beta: float = 0.0):  # type: ignore[no-untyped-def]
@@ -144,6 +179,7 @@ def test_a_narrow_read_out_is_what_synapses_see() -> None:
         ({"state_bits": 2.5}, "state_bits 2.5, expected 2 to 24"),
         ({"state_bits": 8, "readout_bits": 9}, "readout_bits 9, expected 2 to 8"),
         ({"weight_range": 3.0}, "weight_range 3.0, expected a power of two"),
+        ({"weight_bits": 2, "weight_range": 8.0}, "weight_bits 2, too few for weight_range 8"),
         ({"seed": 0}, "seed 0, expected 1 to"),
     ],
 )

@@ -1,10 +1,13 @@
 """The event-driven substrate: within its threshold of the dense equilibrium, and quiet there."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import NumbaBackend
 from engine.backend import Relaxation
 from engine.errors import EngineError
 from engine.network import layered, looped_mlp
@@ -12,6 +15,7 @@ from engine.params import initial_params
 from engine.readout import SoftmaxReadout
 from experiments.fuzz.strategies import Case, cases, quadratic_networks
 from hw_sim.spiking import SpikingBackend, SpikingConfig, fan_out
+from tests.hw_sim.small_training import LEARNED, held_out_cost
 
 TIGHT = Relaxation(3000, 1e-12)
 
@@ -37,6 +41,42 @@ def test_the_end_lies_within_the_threshold_bound(
     distance = np.linalg.norm(found.state - ideal.state, axis=1)
     assert (distance <= _bound(case, threshold, beta) + 1e-8).all()
     assert found.converged.all()
+
+
+@pytest.mark.filterwarnings("ignore::engine.errors.NudgeWarning")
+def test_a_threshold_that_is_turned_up_degrades_learning() -> None:
+    ideal, small, large = (
+        held_out_cost(partial(SpikingBackend, config=SpikingConfig(threshold)))
+        for threshold in (0.0, 0.003, 0.5)
+    )
+    assert ideal == pytest.approx(held_out_cost(NumbaBackend), abs=1e-6)
+    assert ideal < LEARNED
+    assert small < LEARNED
+    assert large > ideal + 0.03
+
+
+def test_the_read_out_knows_only_what_events_told_it() -> None:
+    network = looped_mlp(4, 8, 3)
+    params = initial_params(network, np.random.default_rng(0), np.float64)
+    backend = SpikingBackend(network, params, SpikingConfig(0.3))
+    free = backend.relax(backend.clamp(np.ones((1, 4))), relaxation=Relaxation(100, 1e-9))
+    before = backend.counts.copy()
+    told = backend.predict(free)
+    assert (backend.counts - before).total("mac") == 0  # the events have summed the logits
+    whole = network.readout.predict(params, free.state)
+    assert 1e-4 < np.abs(told - whole).max() < 0.3
+    # A state that no event told it costs an event for each unit that is not silent.
+    backend.predict(type(free)(free.state.copy(), free.steps, free.residual, free.converged, 0.0))
+    spoken = int((np.abs(free.state) > 0.3).sum())
+    assert (backend.counts - before).total("mac") == spoken * 3
+
+
+def test_an_input_goes_to_every_core_that_it_drives() -> None:
+    network = looped_mlp(4, 8, 3)
+    params = initial_params(network, np.random.default_rng(0), np.float64)
+    backend = SpikingBackend(network, params, SpikingConfig(0.01, neurons_per_core=3))
+    backend.clamp([[1.0, 0.0, 2.0, 0.0]])
+    assert backend.counts.total("message", "input") == 2 * 3
 
 
 def test_a_larger_threshold_is_further_off_and_quieter() -> None:
