@@ -1,16 +1,18 @@
-"""The rivals: backprop and backprop through time, run and counted on the same words.
+"""The rivals: backprop and backprop through time, on the same words and cells as EqProp.
 
 A looped network is unrolled for a fixed number of steps, and the trajectory is stored. Without
 recurrent couplings and steps this is plain backprop through one hidden layer. The gradient is that
-of the cost after the last step; optimizer, cap and order of the batches are those of EqProp.
+of the cost after the last step, in double precision for the weights that the substrate holds; the
+substrate also writes the updates. Optimizer, cap and order of the batches are those of EqProp.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from engine.activation import ACTIVATIONS
-from engine.arrays import FloatArray
+from engine.arrays import FloatArray, IntArray
 from engine.backend import Backend
 from engine.coupling import Bias, InputDrive
 from engine.errors import EngineError
@@ -21,9 +23,10 @@ from engine.readout import SoftmaxReadout
 from engine.run import Run
 from engine.train import Training, descend
 from hw_sim import backprop_kernels as kernels
-from hw_sim.counts import BORDER, OpCounts
+from hw_sim.counts import BORDER, WordCount
 from hw_sim.layout import KINDS
-from hw_sim.wiring import check_network, feeds, owners, places, symmetrised, wires
+from hw_sim.substrate import Substrate
+from hw_sim.wiring import feeds, places, symmetrised, wires
 
 PASSES = ("input", "free", "backward", "learn")
 """Phases in which a rival counts, in the order of the rows of its tally."""
@@ -39,12 +42,11 @@ def feedforward(inputs: int, hidden: int, outputs: int) -> Network:
     )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Rival:
-    """Backprop through `steps` steps, as a step of `engine.train.fit`; `counts` grows with it."""
+    """Backprop through `steps` steps, as a step of `engine.train.fit`; the substrate counts."""
 
     steps: int
-    counts: OpCounts = field(default_factory=OpCounts)
 
     def __post_init__(self) -> None:
         if not isinstance(self.steps, int) or self.steps < 0:
@@ -60,47 +62,62 @@ class Rival:
         total: int,
     ) -> Report:
         """Update by the gradient of one batch."""
-        cost = self.gradient(backend.params, x, y, run.gradient)
+        if not isinstance(backend, Substrate):
+            raise EngineError(f"backprop is counted on a substrate, not {type(backend).__name__}.")
+        cost = self.gradient(backend, x, y, run.gradient)
         descend(backend, training, run, total)
-        network = backend.network
-        for place, name in enumerate(places(network)):
-            words = int((owners(network) == place).sum())
-            for kind in ("trace_read", "weight_read", "weight_write"):
-                self.counts.add("update", name, kind, words)
         return Report(cost, float(self.steps), 0.0, 0.0)
 
-    def gradient(self, params: Params, x: FloatArray, y: FloatArray, gradient: FloatArray) -> float:
+    def gradient(
+        self, backend: Substrate, x: FloatArray, y: FloatArray, gradient: FloatArray
+    ) -> float:
         """Write the gradient of the mean cost into `gradient`; return the mean cost."""
-        network, samples = params.network, len(x)
-        check_network(network)
+        network, total = backend.network, Params(backend.network, np.zeros(backend.network.size))
+        memory, tally = kernels.new_memory(network, self.steps), _new_tally(network)
+        batch = self._batch(backend, x, y)
+        cost = kernels.backpropagate(*batch, memory, kernels.blocks_of(total), tally)
+        _count(backend, tally)
+        backend.counts.add("input", BORDER, "off_chip", x.size)
+        backend.counts.add("backward", BORDER, "off_chip", y.size)
+        gradient[:] = symmetrised(network, total.theta).theta / len(x)
+        return float(cost / len(x))
+
+    def predict(self, backend: Substrate, x: FloatArray) -> FloatArray:
+        """Return the outputs `(samples, outputs)` of a forward pass."""
+        network, tally = backend.network, _new_tally(backend.network)
+        outputs = np.zeros((len(x), network.outputs))
+        batch = self._batch(backend, x, np.zeros_like(outputs))
+        kernels.predict(*batch, kernels.new_memory(network, self.steps), outputs, tally)
+        _count(backend, tally)
+        backend.counts.add("input", BORDER, "off_chip", x.size)
+        backend.counts.add("readout", BORDER, "off_chip", outputs.size)
+        return outputs
+
+    def words(self, backend: Substrate, moments: int = 0) -> WordCount:
+        """Return the memory it needs: the trajectory grows with the steps."""
+        network, own = backend.network, backend.footprint.count(backend.network, moments)
+        # Beside the trajectory: the drive, two deltas and their sum; logits and error.
+        states = network.units * (self.steps + 1 + 4) + 2 * network.outputs
+        return replace(own, states=states + backend.footprint.shared_words)
+
+    def _batch(self, backend: Substrate, x: FloatArray, y: FloatArray) -> tuple[Any, ...]:
+        """Return what both kernels take: data, weights, steps, and how products are done."""
+        network = backend.network
         if len(network.layers) > 1 or not isinstance(network.readout, SoftmaxReadout):
             raise EngineError("backprop is counted for one layer with a softmax read-out only.")
         if network.layers[0].rule is not ACTIVATIONS["tanh"]:
             raise EngineError("backprop is counted for tanh only.")
-        held = params.astype(np.float64)
-        total = Params(network, np.zeros(network.size))
-        units, outputs = network.units, network.outputs
-        recurrent = total["W_rec"] if "W_rec" in total else np.zeros((units, units))
-        blocks = kernels.Slopes(
-            total["W_in"], total["b"], recurrent, total["W_out"], total["b_out"]
-        )
-        memory = kernels.Memory(
-            np.zeros((self.steps + 1, units)), np.zeros(units), np.zeros((2, units)),
-            np.zeros(units), np.zeros(outputs),
-        )  # fmt: skip
-        tally = np.zeros((len(PASSES), len(places(network)), len(KINDS)), np.int64)
-        cost = kernels.backpropagate(
-            np.asarray(x, np.float64), np.asarray(y, np.float64),
-            feeds(held, np.float64), wires(held, np.float64), self.steps, memory, blocks, tally,
-        )  # fmt: skip
-        for phase, part in zip(PASSES, tally, strict=True):
-            self.counts.add_tally(phase, network, part)
-        self.counts.add("input", BORDER, "off_chip", x.size)
-        self.counts.add("backward", BORDER, "off_chip", y.size)
-        gradient[:] = symmetrised(network, total.theta).theta / samples
-        return float(cost / samples)
+        held = backend.params.astype(np.float64)
+        cores = [backend.cores(units) for units in (network.units, network.outputs)]
+        medium = kernels.Medium(backend.in_array, np.array(cores, np.int64))
+        tables = feeds(held, np.float64), wires(held, np.float64)
+        return np.asarray(x, np.float64), np.asarray(y, np.float64), *tables, self.steps, medium
 
-    def words(self, network: Network, moments: int = 0) -> int:
-        """Return the words of memory it needs: the trajectory grows with the steps."""
-        neuron = network.units * (self.steps + 1 + 4) + 2 * network.outputs
-        return neuron + network.size * (2 + moments)
+
+def _new_tally(network: Network) -> IntArray:
+    return np.zeros((len(PASSES), len(places(network)), len(KINDS)), np.int64)
+
+
+def _count(backend: Substrate, tally: IntArray) -> None:
+    for phase, part in zip(PASSES, tally, strict=True):
+        backend.counts.add_tally(phase, backend.network, part)

@@ -3,11 +3,17 @@
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import njit
 
+from engine.network import Network
+from engine.params import Params
 from hw_sim.layout import (
     ACTIVATION,
+    CELL_READ,
+    CONVERSION,
     MAC,
+    MESSAGE,
     STATE_READ,
     STATE_WRITE,
     TRACE_READ,
@@ -17,6 +23,13 @@ from hw_sim.layout import (
 
 INPUT, FREE, BACKWARD, LEARN = range(4)
 HIDDEN, OUT = range(2)
+
+
+class Medium(NamedTuple):
+    """How a matrix product is done: in an array or not, and to how many `cores (2,)` it is sent."""
+
+    in_array: Any
+    cores: Any
 
 
 class Memory(NamedTuple):
@@ -40,19 +53,59 @@ class Slopes(NamedTuple):
     out: Any
 
 
+def new_memory(network: Network, steps: int) -> Memory:
+    """Return the memory of one sample that is run for so many steps."""
+    units = network.units
+    return Memory(
+        np.zeros((steps + 1, units)), np.zeros(units), np.zeros((2, units)), np.zeros(units),
+        np.zeros(network.outputs),
+    )  # fmt: skip
+
+
+def blocks_of(total: Params) -> Slopes:
+    """Return views of the blocks of a gradient; a network without recurrence gets a spare one."""
+    units = total.network.units
+    recurrent = total["W_rec"] if "W_rec" in total else np.zeros((units, units))
+    return Slopes(total["W_in"], total["b"], recurrent, total["W_out"], total["b_out"])
+
+
 @njit(cache=True)
-def backpropagate(x, y, feeds, wires, steps, memory, slopes, tally):
+def backpropagate(x, y, feeds, wires, steps, medium, memory, slopes, tally):
     """Add the gradient of every sample to `slopes`; return the summed cost."""
     cost = 0.0
     for n in range(x.shape[0]):
-        _forward(n, x, feeds, wires, steps, memory, tally)
-        cost += _read_out(n, y, wires, steps, memory, slopes, tally)
-        _backward(n, x, wires, steps, memory, slopes, tally)
+        _forward(n, x, feeds, wires, steps, medium, memory, tally)
+        cost += _read_out(n, y, wires, steps, medium, memory, tally)
+        _read_back(wires, steps, medium, memory, slopes, tally)
+        _backward(n, x, wires, steps, medium, memory, slopes, tally)
     return cost
 
 
 @njit(cache=True)
-def _forward(n, x, feeds, wires, steps, memory, tally):
+def predict(x, y, feeds, wires, steps, medium, memory, outputs, tally):
+    """Write the softmax of every sample, minus `y`, into `outputs (samples, outputs)`."""
+    for n in range(x.shape[0]):
+        _forward(n, x, feeds, wires, steps, medium, memory, tally)
+        _read_out(n, y, wires, steps, medium, memory, tally)
+        for k in range(outputs.shape[1]):
+            outputs[n, k] = memory.error[k]
+
+
+@njit(cache=True)
+def _tally_product(tally, sources, targets, medium, cores):
+    """Count a matrix product: word by word, or as one read of an array between converters."""
+    if medium.in_array:
+        tally[CELL_READ] += 2 * sources * targets
+        tally[CONVERSION] += sources + targets
+    else:
+        tally[MAC] += sources * targets
+        tally[WEIGHT_READ] += sources * targets
+    tally[STATE_READ] += sources
+    tally[MESSAGE] += sources * cores
+
+
+@njit(cache=True)
+def _forward(n, x, feeds, wires, steps, medium, memory, tally):
     inputs, units = feeds.inputs.shape
     for j in range(units):
         memory.drive[j] = feeds.bias[j]
@@ -62,9 +115,8 @@ def _forward(n, x, feeds, wires, steps, memory, tally):
             memory.drive[j] = memory.drive[j] + word * feeds.inputs[i, j]
     for j in range(units):
         memory.trajectory[0, j] = math.tanh(memory.drive[j])
-    tally[INPUT, HIDDEN, MAC] += inputs * units
-    tally[INPUT, HIDDEN, WEIGHT_READ] += (inputs + 1) * units
-    tally[INPUT, HIDDEN, STATE_READ] += inputs
+    _tally_product(tally[INPUT, HIDDEN], inputs, units, medium, medium.cores[HIDDEN])
+    tally[INPUT, HIDDEN, WEIGHT_READ] += units
     tally[INPUT, HIDDEN, STATE_WRITE] += units
     tally[FREE, HIDDEN, ACTIVATION] += units
     tally[FREE, HIDDEN, STATE_WRITE] += units
@@ -77,16 +129,15 @@ def _forward(n, x, feeds, wires, steps, memory, tally):
                 memory.trajectory[t, j] = memory.trajectory[t, j] + word * wires.recurrent[i, j]
         for j in range(units):
             memory.trajectory[t, j] = math.tanh(memory.trajectory[t, j])
-        tally[FREE, HIDDEN, MAC] += units * units
-        tally[FREE, HIDDEN, WEIGHT_READ] += units * units
-        tally[FREE, HIDDEN, STATE_READ] += 2 * units
+        _tally_product(tally[FREE, HIDDEN], units, units, medium, medium.cores[HIDDEN])
+        tally[FREE, HIDDEN, STATE_READ] += units
         tally[FREE, HIDDEN, ACTIVATION] += units
         tally[FREE, HIDDEN, STATE_WRITE] += units
 
 
 @njit(cache=True)
-def _read_out(n, y, wires, steps, memory, slopes, tally):
-    """Write the error and the delta of the last state; return the cost of the sample."""
+def _read_out(n, y, wires, steps, medium, memory, tally):
+    """Write `softmax - y` into `memory.error`; return the cost of the sample."""
     units, outputs = wires.weight.shape
     for k in range(outputs):
         memory.error[k] = wires.bias[k]
@@ -104,6 +155,18 @@ def _read_out(n, y, wires, steps, memory, slopes, tally):
         norm = norm + memory.error[k]
     for k in range(outputs):
         memory.error[k] = memory.error[k] / norm - y[n, k]
+    _tally_product(tally[FREE, OUT], units, outputs, medium, medium.cores[OUT])
+    tally[FREE, OUT, WEIGHT_READ] += outputs
+    tally[FREE, OUT, ACTIVATION] += outputs
+    tally[FREE, OUT, STATE_WRITE] += outputs
+    return cost + math.log(norm)
+
+
+@njit(cache=True)
+def _read_back(wires, steps, medium, memory, slopes, tally):
+    """Write the delta of the last state, and add up the slopes of the read-out."""
+    units, outputs = wires.weight.shape
+    for k in range(outputs):
         slopes.out[k] = slopes.out[k] + memory.error[k]
     for i in range(units):
         delta = memory.error[0] * wires.weight[i, 0]
@@ -114,24 +177,16 @@ def _read_out(n, y, wires, steps, memory, slopes, tally):
         for k in range(outputs):
             slopes.weight[i, k] = slopes.weight[i, k] + word * memory.error[k]
     synapses = units * outputs
-    tally[FREE, OUT, MAC] += synapses
-    tally[FREE, OUT, WEIGHT_READ] += synapses + outputs
-    tally[FREE, OUT, STATE_READ] += units
-    tally[FREE, OUT, ACTIVATION] += outputs
-    tally[FREE, OUT, STATE_WRITE] += outputs
-    tally[BACKWARD, OUT, MAC] += synapses
-    tally[BACKWARD, OUT, WEIGHT_READ] += synapses
-    tally[BACKWARD, OUT, STATE_READ] += outputs
+    _tally_product(tally[BACKWARD, OUT], outputs, units, medium, medium.cores[HIDDEN])
     tally[BACKWARD, OUT, STATE_WRITE] += units
     tally[LEARN, OUT, MAC] += synapses
     tally[LEARN, OUT, STATE_READ] += units + 2 * outputs
     tally[LEARN, OUT, TRACE_READ] += synapses + outputs
     tally[LEARN, OUT, TRACE_WRITE] += synapses + outputs
-    return cost + math.log(norm)
 
 
 @njit(cache=True)
-def _backward(n, x, wires, steps, memory, slopes, tally):
+def _backward(n, x, wires, steps, medium, memory, slopes, tally):
     """Carry the delta back through the stored states, and add up the slopes."""
     units, inputs = wires.recurrent.shape[0], slopes.inputs.shape[0]
     for j in range(units):
@@ -155,9 +210,7 @@ def _backward(n, x, wires, steps, memory, slopes, tally):
             memory.delta[0, i] = delta
             for j in range(units):
                 slopes.recurrent[i, j] = slopes.recurrent[i, j] + word * memory.delta[1, j]
-        tally[BACKWARD, HIDDEN, MAC] += units * units
-        tally[BACKWARD, HIDDEN, WEIGHT_READ] += units * units
-        tally[BACKWARD, HIDDEN, STATE_READ] += units
+        _tally_product(tally[BACKWARD, HIDDEN], units, units, medium, medium.cores[HIDDEN])
         tally[BACKWARD, HIDDEN, STATE_WRITE] += units
         tally[LEARN, HIDDEN, MAC] += units * units
         tally[LEARN, HIDDEN, STATE_READ] += 2 * units

@@ -1,22 +1,29 @@
-"""What a run costs: counts times prices, with ranges, sensitivities and break-even points.
+"""What a run costs: counts times prices, with their ranges. Comparisons: `hw_sim.break_even`.
 
-Everything is linear in the prices and in the number of relaxation steps, so that break-even points
-are exact. Energies are in joules, latencies in seconds, areas in square metres.
+Energies are in joules, latencies in seconds, areas in square metres.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
 from engine.arrays import FloatArray
+from engine.coupling import InputDrive
 from engine.network import Network
-from hw_sim.counts import BORDER, Key, OpCounts
-from hw_sim.technology import Price, Technology, TechnologyError
+from engine.readout import SoftmaxReadout
+from hw_sim.counts import BORDER, Key, OpCounts, WordCount
+from hw_sim.technology import Price, Technology
 from hw_sim.wiring import READOUT, owners, places
 
 DRAWS = 2000
 """Of the prices within their ranges."""
+LOW, HIGH = 5, 95
+"""Percentiles of the draws that a range reports."""
+
+Terms: TypeAlias = dict[str, tuple[float, Price]]
+"""What a sum is made of: for each price how often it is paid."""
 
 
 @dataclass(frozen=True)
@@ -26,25 +33,43 @@ class Design:
     network: Network
     weight_bits: int
     state_bits: int
-    words: int
-    """Of memory, optimizer included."""
-    cells_per_weight: int = 1
+    memory: WordCount
+    """Optimizer included."""
+    settles: bool = False
+    """Whether states are analog until they are read: input arrays then conduct in every step."""
 
     @property
     def memory_bits(self) -> int:
-        """Words of memory at the width of a weight, the wider of the two by custom."""
-        return self.words * self.weight_bits
+        """Bits of all words; analog cells are none."""
+        return self.memory.bits(self.weight_bits, self.state_bits)
+
+    @property
+    def neurons(self) -> int:
+        """Units, and the outputs where they are none."""
+        outside = isinstance(self.network.readout, SoftmaxReadout)
+        return self.network.units + (self.network.outputs if outside else 0)
 
     def units(self, place: str) -> int:
         """Units that work side by side at a place."""
         return self.network.outputs if place in (READOUT, BORDER) else self.network.sizes[place]
 
-    def synapses(self, place: str) -> int:
-        """Cells or words of weights that work side by side at a place."""
+    def synapses(self, phase: str, place: str) -> int:
+        """Weights that work side by side at a place in a phase, each as two cells in an array.
+
+        Input and recurrent arrays are read one after the other; an update writes all of a place.
+        """
+        network = self.network
         if place == BORDER:
             return 1
-        owned = owners(self.network) == places(self.network).index(place)
-        return max(1, self.cells_per_weight * int(owned.sum()))
+        if phase in ("learn", "update"):
+            return max(1, int((owners(network) == places(network).index(place)).sum()))
+        read = {c.name for c in network.recurrent if place in c.layers and phase != "input"}
+        if phase == "input" or self.settles:
+            clamped = (c for c in network.couplings if isinstance(c, InputDrive))
+            read |= {c.name for c in clamped if place in c.layers}
+        if place == READOUT:
+            read = {"W_out"} & set(network.blocks)
+        return max(1, sum(network.blocks[name].size for name in read))
 
 
 @dataclass(frozen=True)
@@ -58,11 +83,13 @@ class Range:
 
 @dataclass(frozen=True)
 class Bill:
-    """A run on a technology: `amounts[key]` events at `prices[key]` each."""
+    """What a run did, on a technology."""
 
     technology: Technology
     design: Design
     counts: OpCounts
+    most_writes: int = 0
+    """Of the weight cell that was written most."""
 
     def energy_parts(self) -> dict[Key, float]:
         """Return the energy of each phase, place and kind, which sum to the total."""
@@ -70,12 +97,12 @@ class Bill:
 
     def latency_parts(self) -> dict[Key, float]:
         """Return the time of each phase, place and kind; kinds without a price are hidden."""
-        times = {}
-        for key, n in self.counts:
-            price = self.technology.prices["latency"].get(key[2])
-            if price is not None:
-                times[key] = n * price.value / self._lanes(price, key[1])
-        return times
+        prices = self.technology.prices["latency"]
+        return {
+            key: n * prices[key[2]].value / self._lanes(prices[key[2]], key)
+            for key, n in self.counts
+            if key[2] in prices
+        }
 
     @property
     def energy_j(self) -> float:
@@ -87,17 +114,55 @@ class Bill:
         """Time at the nominal prices; nothing overlaps."""
         return sum(self.latency_parts().values())
 
-    def energy_by_kind(self) -> dict[str, float]:
-        """Return joules for each kind of event."""
-        return _grouped(self.energy_parts(), 2)
+    def energy_terms(self) -> Terms:
+        """Return for each kind the number of events and its price at these widths."""
+        kinds: dict[str, float] = {}
+        for (_, _, kind), n in self.counts:
+            kinds[kind] = kinds.get(kind, 0.0) + n
+        return {kind: (n, self._energy_of(kind)) for kind, n in kinds.items()}
 
-    def energy_by_phase(self) -> dict[str, float]:
-        """Return joules for each phase."""
-        return _grouped(self.energy_parts(), 0)
+    def latency_terms(self) -> Terms:
+        """Return for each kind that has a price how many events follow one another."""
+        kinds: dict[str, float] = {}
+        prices = self.technology.prices["latency"]
+        for key, n in self.counts:
+            if key[2] in prices:
+                serial = n / self._lanes(prices[key[2]], key)
+                kinds[key[2]] = kinds.get(key[2], 0.0) + serial
+        return {kind: (n, prices[kind]) for kind, n in kinds.items()}
 
-    def energy_by_place(self) -> dict[str, float]:
-        """Return joules for each layer, the read-out and the border."""
-        return _grouped(self.energy_parts(), 1)
+    def area_terms(self) -> Terms:
+        """Return neurons, bits and cells with their areas; nothing where no area has a price."""
+        if not self.technology.prices["area"]:
+            return {}
+        design = self.design
+        held = {
+            "neuron": design.neurons,
+            "memory_bit": design.memory_bits,
+            "cell": design.memory.cells,
+        }
+        return {name: (n, self.technology.price("area", name)) for name, n in held.items() if n}
+
+    def energy(self) -> Range:
+        """Return the energy with the ranges of its prices."""
+        return spread(self.energy_terms())
+
+    def latency(self) -> Range:
+        """Return the time with the ranges of its prices."""
+        return spread(self.latency_terms())
+
+    def area(self) -> Range | None:
+        """Return the area of neurons and memory, or `None` where it has no price."""
+        terms = self.area_terms()
+        return spread(terms) if terms else None
+
+    def wear(self) -> Range | None:
+        """Return the writes of the busiest cell over its endurance, `None` where none wears."""
+        price = self.technology.prices["endurance"].get("weight_write")
+        if price is None:
+            return None
+        lives = draw_prices({"weight_write": (1.0, price)})["weight_write"]
+        return _range(self.most_writes / price.value, self.most_writes / lives)
 
     def _energy_of(self, kind: str) -> Price:
         price, design = self.technology.price("energy", kind), self.design
@@ -107,181 +172,50 @@ class Bill:
         by = factor[price.scales]
         return replace(price, value=by * price.value, low=by * price.low, high=by * price.high)
 
-    def _lanes(self, price: Price, place: str) -> int:
+    def _lanes(self, price: Price, key: Key) -> int:
+        phase, place, kind = key
         if price.parallel == "unit":
             return self.design.units(place)
         if price.parallel == "synapse":
-            return self.design.synapses(place)
+            cells = 2 if kind == "cell_read" else 1
+            return cells * self.design.synapses(phase, place)
         return int(price.parallel)
 
-    def latency_weight(self, kind: str) -> float:
-        """Return how many events of a kind follow one another."""
-        price = self.technology.prices["latency"].get(kind)
-        if price is None:
-            return 0.0
-        own = [(place, n) for (_, place, of), n in self.counts if of == kind]
-        return sum(n / self._lanes(price, place) for place, n in own)
 
-    def energy_weights(self) -> dict[str, tuple[float, Price]]:
-        """Return for each kind the number of events and its price at these widths."""
-        kinds: dict[str, float] = {}
-        for (_, _, kind), n in self.counts:
-            kinds[kind] = kinds.get(kind, 0.0) + n
-        return {kind: (n, self._energy_of(kind)) for kind, n in kinds.items()}
-
-    def area_m2(self) -> float | None:
-        """Return the area of neurons and memory, or `None` where it has no price."""
-        prices = self.technology.prices["area"]
-        if "neuron" not in prices or "synapse_bit" not in prices:
-            return None
-        neurons = self.design.network.units + self.design.network.outputs
-        bits = self.design.memory_bits
-        return neurons * prices["neuron"].value + bits * prices["synapse_bit"].value
-
-    def wear(self) -> float | None:
-        """Return the writes of a weight cell over its endurance, or `None` if it does not wear."""
-        price = self.technology.prices["endurance"].get("weight_write")
-        if price is None:
-            return None
-        cells = self.design.network.size * self.design.cells_per_weight
-        return self.counts.total("weight_write") / cells / price.value
-
-
-def _grouped(parts: Mapping[Key, float], part: int) -> dict[str, float]:
+def grouped(parts: Mapping[Key, float], by: str) -> dict[str, float]:
+    """Return the sums over parts of the same `phase`, `place` or `kind`."""
+    column = ("phase", "place", "kind").index(by)
     groups: dict[str, float] = {}
     for key, value in parts.items():
-        groups[key[part]] = groups.get(key[part], 0.0) + value
+        groups[key[column]] = groups.get(key[column], 0.0) + value
     return groups
 
 
-def draw_factors(
-    kinds: Mapping[str, tuple[float, Price]], rng: np.random.Generator, draws: int = DRAWS
-) -> dict[str, FloatArray]:
+def draw_prices(terms: Terms, seed: int = 0) -> dict[str, FloatArray]:
     """Draw prices within their ranges, triangular in the logarithm with the mode at the value."""
-    drawn: dict[str, FloatArray] = {}
-    for kind in sorted(kinds):
-        price = kinds[kind][1]
+    rng, drawn = np.random.default_rng(seed), {}
+    for name in sorted(terms):
+        price = terms[name][1]
         if price.value == 0.0 or price.low == price.high:
-            drawn[kind] = np.full(draws, price.value)
+            drawn[name] = np.full(DRAWS, price.value)
             continue
         edges = np.log([price.low, price.value, price.high])
-        drawn[kind] = np.exp(rng.triangular(edges[0], edges[1], edges[2], draws))
+        drawn[name] = np.exp(rng.triangular(edges[0], edges[1], edges[2], DRAWS))
     return drawn
 
 
-def energy_range(bill: Bill, seed: int = 0) -> Range:
-    """Propagate the ranges of the energy prices by Monte Carlo."""
-    kinds = bill.energy_weights()
-    drawn = draw_factors(kinds, np.random.default_rng(seed))
-    total = sum((n * drawn[kind] for kind, (n, _) in kinds.items()), np.zeros(DRAWS))
-    low, high = np.percentile(total, [5, 95])
-    return Range(bill.energy_j, float(low), float(high))
+def spread(terms: Terms) -> Range:
+    """Propagate the ranges of the prices of a sum by Monte Carlo."""
+    drawn = draw_prices(terms)
+    total = sum((n * drawn[name] for name, (n, _) in terms.items()), np.zeros(DRAWS))
+    return _range(nominal(terms), total)
 
 
-def ratio_range(ours: Bill, theirs: Bill, seed: int = 0) -> Range:
-    """Return our energy over theirs; both are priced with the same draw of the prices."""
-    kinds = ours.energy_weights() | theirs.energy_weights()
-    drawn = draw_factors(kinds, np.random.default_rng(seed))
-    totals = []
-    for bill in (ours, theirs):
-        parts = [n * drawn[kind] for kind, (n, _) in bill.energy_weights().items()]
-        totals.append(np.sum(parts, axis=0))
-    low, high = np.percentile(totals[0] / totals[1], [5, 95])
-    return Range(ours.energy_j / theirs.energy_j, float(low), float(high))
+def nominal(terms: Terms, name: str = "", value: float = 0.0) -> float:
+    """Return the sum at nominal prices, but for the one called `name`, which costs `value`."""
+    return sum(n * (value if key == name else p.value) for key, (n, p) in terms.items())
 
 
-@dataclass(frozen=True)
-class Swing:
-    """What a ratio becomes when one price goes from its low to its high end."""
-
-    kind: str
-    low: float
-    high: float
-
-    @property
-    def size(self) -> float:
-        """Factor between the ends, at least one."""
-        return max(self.low, self.high) / min(self.low, self.high)
-
-
-def sensitivities(ours: Bill, theirs: Bill) -> list[Swing]:
-    """Rank the prices by how much they move our energy over theirs, the strongest first."""
-    swings = []
-    kinds = ours.energy_weights() | theirs.energy_weights()
-    for kind, (_, price) in kinds.items():
-        ends = [_with_price(ours, kind, v) / _with_price(theirs, kind, v) for v in _ends(price)]
-        swings.append(Swing(kind, *ends))
-    return sorted(swings, key=lambda swing: (-swing.size, swing.kind))
-
-
-def _ends(price: Price) -> tuple[float, float]:
-    return price.low, price.high
-
-
-def _with_price(bill: Bill, kind: str, value: float) -> float:
-    return sum(n * (value if k == kind else p.value) for k, (n, p) in bill.energy_weights().items())
-
-
-def break_even_price(ours: Bill, theirs: Bill, kind: str) -> float | None:
-    """Return the price of `kind`, in joules, at which both cost the same; `None` if there is none.
-
-    Both energies are straight lines in the price.
-    """
-    free = _with_price(theirs, kind, 0.0) - _with_price(ours, kind, 0.0)
-    more = ours.counts.total(kind) - theirs.counts.total(kind)
-    price = free / more if more else -1.0
-    return price if price > 0.0 else None
-
-
-def break_even_time(ours: Bill, theirs: Bill, kind: str) -> float | None:
-    """Return the seconds of one `kind` at which both take as long; `None` if there are none."""
-    price = ours.technology.prices["latency"].get(kind)
-    more = ours.latency_weight(kind) - theirs.latency_weight(kind)
-    if price is None or more == 0.0:
-        return None
-    free = theirs.latency_s - ours.latency_s + more * price.value
-    return free / more if free / more > 0.0 else None
-
-
-def break_even_steps(ours: Bill, theirs: Bill) -> float | None:
-    """Return the factor on our relaxation steps at which both cost the same, or `None`."""
-    parts = ours.energy_by_phase()
-    relaxing = parts.get("free", 0.0) + parts.get("nudged", 0.0)
-    room = theirs.energy_j - (ours.energy_j - relaxing)
-    if relaxing <= 0.0:
-        raise TechnologyError("break-even needs a run that relaxed.")
-    return room / relaxing if room > 0.0 else None
-
-
-def break_even_map(
-    ours: Bill, theirs: Bill, kind: str, factors: FloatArray, prices: FloatArray
-) -> FloatArray:
-    """Return our energy over theirs for factors on the steps (rows) and prices of `kind`."""
-    relaxing = OpCounts()
-    relaxing.events.update({k: n for k, n in ours.counts if k[0] in ("free", "nudged")})
-    moving, rest = replace(ours, counts=relaxing), replace(ours, counts=ours.counts - relaxing)
-    grid = np.empty((len(factors), len(prices)))
-    for column, price in enumerate(prices):
-        steps, other = _with_price(moving, kind, price), _with_price(rest, kind, price)
-        grid[:, column] = (factors * steps + other) / _with_price(theirs, kind, price)
-    return grid
-
-
-def on_crossbar(counts: OpCounts) -> OpCounts:
-    """Return counts of backprop as a crossbar would do its matrix products.
-
-    A product of the forward or backward pass reads two cells for each weight; each of its inputs
-    and outputs is converted. Gradients and updates stay digital, writes take two cells.
-    """
-    moved = OpCounts()
-    for (phase, place, kind), n in counts:
-        in_array = phase in ("input", "free", "backward") and place != BORDER
-        if in_array and kind == "mac":
-            moved.add(phase, place, "cell_read", 2 * n)
-        elif in_array and kind == "weight_read":
-            continue
-        else:
-            moved.add(phase, place, kind, 2 * n if kind == "weight_write" else n)
-        if in_array and kind in ("state_read", "state_write"):
-            moved.add(phase, place, "conversion", n)
-    return moved
+def _range(value: float, draws: FloatArray) -> Range:
+    low, high = np.percentile(draws, [LOW, HIGH])
+    return Range(float(value), float(low), float(high))

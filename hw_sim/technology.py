@@ -25,7 +25,7 @@ UNITS = {
 ENTRIES = {
     "energy": KINDS,
     "latency": KINDS,
-    "area": ("neuron", "synapse_bit"),
+    "area": ("neuron", "memory_bit", "cell"),
     "endurance": ("weight_write",),
 }
 FIELDS = ("value", "low", "high", "unit", "node", "source", "status")

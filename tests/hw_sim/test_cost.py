@@ -1,26 +1,14 @@
-"""Bills: parts sum to the whole, ranges contain it, break-even points are where costs are equal."""
+"""Bills: parts sum to the whole, and ranges contain it."""
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.network import looped_mlp
-from hw_sim.cost import (
-    Bill,
-    Design,
-    break_even_map,
-    break_even_price,
-    break_even_steps,
-    break_even_time,
-    energy_range,
-    on_crossbar,
-    ratio_range,
-    sensitivities,
-)
-from hw_sim.counts import OpCounts
+from engine.network import layered, looped_mlp
+from hw_sim.cost import Bill, Design, grouped
+from hw_sim.counts import OpCounts, WordCount
 from hw_sim.technology import TechnologyError, shipped_technologies
 
 NETWORK = looped_mlp(4, 6, 3)
@@ -35,86 +23,61 @@ COUNTS = st.dictionaries(
     st.integers(1, 10**9),
     min_size=1,
 )
+MEMORY = WordCount(states=50, weights=100, traces=300)
 
 
 def _bill(events: dict[tuple[str, str, str], int], name: str = "digital_45nm") -> Bill:
     counts = OpCounts()
     for key, n in events.items():
         counts.add(*key, n)
-    return Bill(TECHNOLOGIES[name], Design(NETWORK, 8, 8, 500), counts)
+    return Bill(TECHNOLOGIES[name], Design(NETWORK, 8, 8, MEMORY), counts)
 
 
 @given(COUNTS, st.sampled_from(sorted(TECHNOLOGIES)))
 def test_parts_sum_to_the_total(events: dict[tuple[str, str, str], int], name: str) -> None:
     bill = _bill(events, name)
-    for parts in (bill.energy_by_kind(), bill.energy_by_phase(), bill.energy_by_place()):
-        assert sum(parts.values()) == pytest.approx(bill.energy_j)
-    by_hand = sum(
-        n * TECHNOLOGIES[name].price("energy", kind).value
-        for (_, _, kind), n in events.items()
-        if TECHNOLOGIES[name].price("energy", kind).scales == "none"
-    )
-    assert bill.energy_j >= by_hand * (1 - 1e-12)
+    for by in ("kind", "phase", "place"):
+        energies, times = bill.energy_parts(), bill.latency_parts()
+        assert sum(grouped(energies, by).values()) == pytest.approx(bill.energy_j)
+        assert sum(grouped(times, by).values()) == pytest.approx(bill.latency_s)
+    # At the reference width every price is as listed.
+    prices = TECHNOLOGIES[name].prices["energy"]
+    if TECHNOLOGIES[name].reference_bits == 8:
+        by_hand = sum(n * prices[kind].value for (_, _, kind), n in events.items())
+        assert bill.energy_j == pytest.approx(by_hand)
+    assert bill.energy().nominal == pytest.approx(bill.energy_j)
+    assert bill.latency().nominal == pytest.approx(bill.latency_s)
 
 
 @given(COUNTS)
-def test_the_range_lies_within_the_extremes(events: dict[tuple[str, str, str], int]) -> None:
+def test_ranges_lie_within_the_extremes(events: dict[tuple[str, str, str], int]) -> None:
     bill = _bill(events)
-    found, kinds = energy_range(bill), bill.energy_weights()
-    assert found.low >= sum(n * p.low for n, p in kinds.values()) * (1 - 1e-9)
-    assert found.high <= sum(n * p.high for n, p in kinds.values()) * (1 + 1e-9)
-    assert found.low < found.high
+    for found, terms in (
+        (bill.energy(), bill.energy_terms()),
+        (bill.latency(), bill.latency_terms()),
+        (bill.area(), bill.area_terms()),
+    ):
+        assert found is not None
+        assert found.low >= sum(n * p.low for n, p in terms.values()) * (1 - 1e-9)
+        assert found.high <= sum(n * p.high for n, p in terms.values()) * (1 + 1e-9)
+        assert found.low < found.high or not terms
 
 
 def test_a_missing_price_is_an_error_that_names_the_event() -> None:
     bill = _bill({("free", "hidden", "conversion"): 3})
     with pytest.raises(TechnologyError, match="'digital_45nm' has no energy price for 'conver"):
         _ = bill.energy_j
+    cells = replace(bill.design, memory=replace(MEMORY, cells=7))
+    with pytest.raises(TechnologyError, match="'digital_45nm' has no area price for 'cell'"):
+        replace(bill, design=cells).area()
 
 
 def test_words_of_more_bits_cost_more() -> None:
     bill = _bill({("free", "hidden", "mac"): 10, ("free", "hidden", "state_read"): 10})
     wide = replace(bill, design=replace(bill.design, weight_bits=16))
-    assert wide.energy_by_kind()["mac"] == pytest.approx(2 * bill.energy_by_kind()["mac"])
-    assert wide.energy_by_kind()["state_read"] == bill.energy_by_kind()["state_read"]
-
-
-OURS = _bill({("free", "hidden", "mac"): 4000, ("update", "hidden", "weight_write"): 100})
-THEIRS = _bill({("free", "hidden", "mac"): 1000, ("update", "hidden", "weight_write"): 700})
-
-
-def test_break_even_is_where_both_cost_the_same() -> None:
-    factor = break_even_steps(OURS, THEIRS)
-    assert factor is not None
-    ratio = break_even_map(OURS, THEIRS, "mac", np.array([factor]), np.array([0.3e-12]))
-    assert ratio[0, 0] == pytest.approx(1.0)
-    price = break_even_price(OURS, THEIRS, "mac")
-    assert price is not None
-    even = break_even_map(OURS, THEIRS, "mac", np.array([1.0]), np.array([price]))
-    assert even[0, 0] == pytest.approx(1.0)
-    cheap = break_even_map(OURS, THEIRS, "mac", np.array([1.0]), np.array([price / 2]))
-    assert cheap[0, 0] < 1.0  # we do more of it, so a lower price is better for us
-
-
-def test_where_there_is_no_break_even_none_is_given() -> None:
-    worse = _bill({("free", "hidden", "mac"): 4000, ("update", "hidden", "weight_write"): 900})
-    assert break_even_price(worse, THEIRS, "mac") is None
-    assert break_even_steps(worse, THEIRS) is None
-
-
-def test_the_price_that_moves_the_ratio_most_is_first() -> None:
-    swings = sensitivities(OURS, THEIRS)
-    assert swings[0].size >= swings[-1].size > 1.0
-    ratio = ratio_range(OURS, THEIRS)
-    assert min(s.low for s in swings) <= ratio.nominal <= max(s.high for s in swings)
-    equal = sensitivities(OURS, OURS)
-    assert equal[0].size == pytest.approx(1.0)
-
-
-def test_the_same_prices_are_drawn_for_both_sides() -> None:
-    ratio = ratio_range(OURS, OURS)
-    assert ratio.low == pytest.approx(1.0)
-    assert ratio.high == pytest.approx(1.0)
+    narrow, wider = (grouped(b.energy_parts(), "kind") for b in (bill, wide))
+    assert wider["mac"] == pytest.approx(2 * narrow["mac"])
+    assert wider["state_read"] == narrow["state_read"]
 
 
 def test_latency_is_shared_by_the_units_of_a_place() -> None:
@@ -122,33 +85,46 @@ def test_latency_is_shared_by_the_units_of_a_place() -> None:
     assert bill.latency_s == pytest.approx(36 / 6 * 10e-9)
 
 
-def test_break_even_of_time_is_where_both_take_as_long() -> None:
-    ours = _bill({("free", "hidden", "mac"): 3600, ("free", "hidden", "activation"): 60})
-    theirs = _bill({("free", "hidden", "mac"): 600, ("free", "hidden", "activation"): 6000})
-    even = break_even_time(ours, theirs, "mac")
-    assert even is not None
-    # 600 e + 10 a = 100 e + 1000 a with a = 10 ns.
-    assert even == pytest.approx(990 * 10e-9 / 500)
-    assert break_even_time(ours, ours, "mac") is None
+@pytest.mark.parametrize(
+    ("phase", "place", "weights"),
+    [("input", "hidden", 4 * 6), ("nudged", "hidden", 6 * 6), ("nudged", "readout", 6 * 3)],
+)
+def test_one_read_of_an_array_takes_its_settling_time(phase: str, place: str, weights: int) -> None:
+    """However many cells it has, and whatever other arrays the place has."""
+    bill = _bill({(phase, place, "cell_read"): 5 * 2 * weights}, "rram_crossbar")
+    assert bill.latency_s == pytest.approx(5 * 10e-9)
 
 
-def test_wear_counts_cells() -> None:
-    design = Design(NETWORK, 8, 8, 500, cells_per_weight=2)
-    bill = _bill({("update", "hidden", "weight_write"): 2 * NETWORK.size * 50})
-    rram = Bill(TECHNOLOGIES["rram_crossbar"], design, bill.counts)
-    assert rram.wear() == pytest.approx(50 / 1e8)
-    assert bill.wear() is None
-
-
-def test_backprop_on_a_crossbar_reads_cells_and_converts() -> None:
+def test_arrays_of_a_layer_in_the_middle_are_read_at_once() -> None:
+    network = layered((4, 6, 5, 3))
+    middle = next(iter(network.columns))
     counts = OpCounts()
-    counts.add("free", "hidden", "mac", 24)
-    counts.add("free", "hidden", "state_read", 4)
-    counts.add("free", "hidden", "state_write", 6)
-    counts.add("free", "hidden", "weight_read", 24)
-    counts.add("learn", "hidden", "mac", 24)
-    moved = on_crossbar(counts)
-    assert moved.total("cell_read") == 48
-    assert moved.total("conversion") == 10
-    assert moved.total("mac") == 24
-    assert moved.total("weight_read") == 0
+    counts.add("free", middle, "cell_read", 2 * 6 * 5)
+    bill = Bill(TECHNOLOGIES["rram_crossbar"], Design(network, 8, 8, MEMORY), counts)
+    assert bill.latency_s == pytest.approx(10e-9)
+
+
+def test_input_cells_conduct_while_an_analog_state_settles() -> None:
+    bill = _bill({("free", "hidden", "cell_read"): 7 * 2 * (24 + 36)}, "rram_crossbar")
+    settling = replace(bill, design=replace(bill.design, settles=True))
+    assert settling.latency_s == pytest.approx(7 * 10e-9)
+    assert settling.energy_j == bill.energy_j
+
+
+def test_area_is_that_of_neurons_words_and_cells() -> None:
+    bill = _bill({}, "rram_crossbar")
+    bill = replace(bill, design=replace(bill.design, memory=replace(MEMORY, cells=200)))
+    bits = 8 * 50 + 8 * 100 + 16 * 300
+    area = bill.area()
+    assert area is not None
+    assert area.nominal == pytest.approx((9 * 1200 + bits * 0.17 + 200 * 0.05) * 1e-12)
+    assert _bill({}, "gpu").area() is None
+
+
+def test_wear_is_that_of_the_busiest_cell() -> None:
+    bill = replace(_bill({}, "rram_crossbar"), most_writes=50)
+    wear = bill.wear()
+    assert wear is not None
+    assert wear.nominal == pytest.approx(50 / 1e8)
+    assert 50 / 1e9 <= wear.low < wear.high <= 50 / 1e6
+    assert _bill({}).wear() is None
