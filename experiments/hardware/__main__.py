@@ -26,7 +26,7 @@ from engine.errors import EngineError
 from engine.progress import progress_bar
 from experiments.hardware.report import compare_reports, print_summary, write_report
 from experiments.hardware.runs import Job, Outcome, network_of, run_job
-from experiments.hardware.settings import RIVALS, SUBSTRATES, Settings, changed
+from experiments.hardware.settings import LEARNERS, SUBSTRATES, Settings, changed
 from experiments.hardware.summary import NATURAL, check_prices, summarise
 from experiments.hardware.sweeps import sweep_jobs
 from experiments.hardware.tune import choose, tuning_jobs
@@ -74,13 +74,13 @@ def measure(options: argparse.Namespace, command: str, console: Console) -> None
     check_prices(substrates, technologies, chosen)
     task = _task(options)
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
-    names = [*substrates, *RIVALS]
-    jobs = [Job(task, name, seed, settings) for seed in seeds for name in names]
+    pairs = [(learner, substrate) for substrate in substrates for learner in LEARNERS]
+    jobs = [Job(task, *pair, seed, settings) for seed in seeds for pair in pairs]
     sweeps = []
     if not options.no_sweeps:
         sweeps = sweep_jobs(task, substrates, settings, seeds[:SWEEP_SEEDS])
     outcomes = run_all([*jobs, *sweeps], options.workers)
-    networks = {job.contender: network_of(job) for job in jobs}
+    networks = {job.learner: network_of(job) for job in jobs}
     if sweeps:
         networks["sweep"] = network_of(sweeps[0])
     target = None if options.target is None else options.target / 100
@@ -93,11 +93,9 @@ def measure(options: argparse.Namespace, command: str, console: Console) -> None
 
 def tune(options: argparse.Namespace, console: Console) -> None:
     """Try the grid on the validation part and print the best of each contender."""
-    names = [*_substrates(options), *RIVALS]
-    jobs = tuning_jobs(_task(options), names, _settings(options))
-    for contender, (label, accuracy) in choose(run_all(jobs, options.workers)).items():
-        console.print(f"{contender}: {label} ({accuracy:.2%} on the validation part)")
-    console.print("To use it, enter it in experiments/hardware/settings.py.")
+    jobs = tuning_jobs(_task(options), _substrates(options), _settings(options))
+    for (learner, substrate), (label, accuracy) in choose(run_all(jobs, options.workers)).items():
+        console.print(f"{learner} on {substrate}: {label} ({accuracy:.2%} on the validation part)")
 
 
 def run_all(jobs: Sequence[Job], workers: int) -> list[Outcome]:
@@ -108,7 +106,8 @@ def run_all(jobs: Sequence[Job], workers: int) -> list[Outcome]:
         calls = (delayed(_numbered)(k, job) for k, job in enumerate(jobs))
         for k, outcome in Parallel(return_as="generator_unordered", batch_size=1)(calls):
             outcomes[k] = outcome
-            note = f"{outcome.contender} {outcome.label} {outcome.accuracy:.1%}"
+            what = outcome.label or f"{outcome.learner}, {outcome.substrate}"
+            note = f"{what}: {outcome.accuracy:.1%}"
             bar.update(task, advance=1, note=note)
     return [outcomes[k] for k in range(len(jobs))]
 

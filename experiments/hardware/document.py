@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from experiments.hardware.settings import SUBSTRATES
 from experiments.hardware.summary import Contest, Summary
 from experiments.hardware.tables import (
-    TITLES,
+    LEARNER_TITLES,
     break_even_table,
     counts_table,
     headline_table,
@@ -14,8 +13,10 @@ from experiments.hardware.tables import (
     parts_table,
     prices_table,
     resources_table,
+    sensitivity_table,
     sweep_table,
 )
+from experiments.hardware.trends import trends_table
 from experiments.reporting.document import (
     Block,
     Bullets,
@@ -34,10 +35,14 @@ METHOD = (
     "assumptions, each with a range, a source and a status.",
     "Training uses the training part; the epoch at which the target is reached is read from the "
     "validation part; accuracies are of the test part after the last epoch.",
-    "The rivals run in floating point and are priced at the word widths of their opponent, which "
-    "favours them. On a crossbar their matrix products are priced as array reads and conversions.",
     "The rivals are plain backprop through one hidden layer without recurrence, and BPTT through "
-    "the same looped network. Optimizer and batches are the same for all.",
+    "the same looped network. Optimizer, learning rate and batches are the same for all.",
+    "The rivals hold their weights in the words or cells of the same substrate, which rounds and "
+    "writes their updates too; all else they calculate in double precision without noise, at the "
+    "price of narrow words. This favours them. On a crossbar their matrix products are array reads "
+    "between converters, on an event-driven chip every state is sent to every core in each step.",
+    "The work of the optimizer is the only count that is a formula: a fixed number of operations "
+    "for each parameter and update.",
     "Every product that adds to a gradient reads and writes its word in memory. A design that sums "
     "in registers would pay less, and BPTT, which adds at every step, would gain most.",
     "Not priced: leakage, clock, control, wires and drivers, the host, and the calculation of the "
@@ -61,9 +66,9 @@ def build_document(
         _section("Missing", Bullets(summary.missing) if summary.missing else None),
         _section("Energy", figures.get("energy"), inference_table(contests)),
         _section("When does EqProp win?", break_even_table(contests), figures.get("break_even")),
-        _section("Which prices decide?", figures.get("sensitivity")),
+        _section("Which prices decide?", sensitivity_table(contests), figures.get("sensitivity")),
         _section("Time, memory, area, wear", resources_table(contests)),
-        _section("Trends", figures.get("pareto"), *_sweeps(summary)),
+        _section("Trends", trends_table(summary.sweeps), figures.get("pareto"), *_sweeps(summary)),
         _section("Where the energy goes", *(parts_table(contest) for contest in singles)),
         _section("Counts", counts_table(summary)),
         _section("Prices", prices_table(technologies)),
@@ -86,8 +91,8 @@ def lead_sentences(summary: Summary) -> list[str]:
             if found:
                 parts.append(f"{verdict}: {'; '.join(found)}")
         sentences.append(
-            f"Training EqProp to {summary.target:.0%} against {TITLES[rival]}, energy ratio: "
-            f"{'. '.join(parts)}."
+            f"Training EqProp to {summary.target:.0%} against {LEARNER_TITLES[rival]}, energy "
+            f"ratio: {'. '.join(parts)}."
         )
     if not sentences:
         sentences.append("No contest was decided: see what is missing.")
@@ -99,28 +104,16 @@ def _ratio(contest: Contest) -> str:
 
 
 def _sweeps(summary: Summary) -> list[Block]:
-    bits = [o for o in summary.sweeps if o.contender == SUBSTRATES[0]]
-    ratios = [o for o in summary.sweeps if o.label.startswith("Roff")]
-    defects = [o for o in summary.sweeps if o.label.startswith("stuck")]
-    blocks: list[Block] = []
-    if bits:
-        caption = (
-            "Published: an oscillator network holds at 10-bit parameters with a 4-bit read-out "
-            "(Gower 2025)."
-        )
-        blocks.append(sweep_table("Bit widths", bits, caption))
-    if ratios:
-        caption = (
-            "Published: nonlinear updates are fine if Roff / Ron is at least 10 (Müller 2025)."
-        )
-        blocks.append(sweep_table("Roff / Ron with nonlinear updates", ratios, caption))
-    if defects:
-        caption = (
-            "Published: at 10 % defects one crossbar shared by the phases holds (92 % on MNIST), "
-            "one for each phase does not (33 %; Oh, Yoon and Min 2025)."
-        )
-        blocks.append(sweep_table("Defects, arrays shared or split", defects, caption))
-    return blocks
+    """One table for each sweep, without the points of the others."""
+    titles = {
+        "Bit widths": ("weights", "states", "10-bit"),
+        "Roff / Ron with nonlinear updates": ("Roff",),
+        "Defects, arrays shared or split": ("stuck",),
+    }
+    return [
+        sweep_table(title, [o for o in summary.sweeps if o.label.startswith(starts)])
+        for title, starts in titles.items()
+    ]
 
 
 def _section(title: str, *blocks: Block | None) -> Section:

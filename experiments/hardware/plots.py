@@ -1,7 +1,6 @@
 """The plots of the hardware report."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 import matplotlib
 import numpy as np
@@ -9,9 +8,9 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from experiments.hardware.summary import Contest, Summary, accuracy_spread
+from experiments.hardware.summary import Contest, Summary, accuracy_spread, design_of
 from experiments.hardware.tables import in_units
-from experiments.reporting.document import Figure
+from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import (
     BLUE,
     DASHED,
@@ -23,15 +22,12 @@ from experiments.reporting.plot_style import (
     VERMILION,
     add_legend,
     draw_panels,
-    for_dark_page,
     is_leftmost,
-    to_png,
-    to_svg,
 )
-from hw_sim.cost import Bill, Design, break_even_map
+from hw_sim.break_even import break_even_map
+from hw_sim.cost import Bill, grouped
 from hw_sim.technology import Technology
 
-FOLDER = "plots"
 GROUPS = {
     "arithmetic": (("mac", "activation", "cell_read"), BLUE),
     "states": (("state_read", "state_write", "conversion"), SKY),
@@ -44,16 +40,7 @@ LEVELS = (0.1, 0.2, 0.5, 2.0, 5.0, 10.0, 20.0, 50.0)
 """Ratios at which the break-even map has lines, beside 1."""
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A plot as drawn: the figure of the report, and the same as PNG."""
-
-    name: str
-    figure: Figure
-    png: bytes
-
-
-def draw_plots(summary: Summary, technologies: dict[str, Technology]) -> list[Picture]:
+def draw_plots(summary: Summary, technologies: Mapping[str, Technology]) -> list[Picture]:
     """Draw every plot for which there is something to draw."""
     plots: list[tuple[str, str, str, Callable[[], Drawing | None]]] = [
         (
@@ -88,14 +75,11 @@ def draw_plots(summary: Summary, technologies: dict[str, Technology]) -> list[Pi
         ),
     ]
     pictures = []
-    with matplotlib.rc_context(STYLE):
-        for name, title, caption, draw in plots:
+    for name, title, caption, draw in plots:
+        with matplotlib.rc_context(STYLE):
             drawing = draw()
-            if drawing is not None:
-                svg = to_svg(drawing)
-                drawing.set_layout_engine("none")
-                figure = Figure(title, caption, f"{FOLDER}/{name}.png", svg, for_dark_page(svg))
-                pictures.append(Picture(name, figure, to_png(drawing)))
+        if drawing is not None:
+            pictures.append(take_picture(name, title, caption, drawing))
     return pictures
 
 
@@ -122,7 +106,7 @@ def draw_energy(summary: Summary) -> Drawing | None:
         bars = [("EqProp", contests[0].ours)]
         bars += [(contest.rival, contest.theirs) for contest in contests]
         for column, (_, bill) in enumerate(bars):
-            base, kinds = 0.0, bill.energy_by_kind()
+            base, kinds = 0.0, grouped(bill.energy_parts(), "kind")
             for members, colour in GROUPS.values():
                 part = sum(kinds.get(kind, 0.0) for kind in members) / contests[0].seeds
                 axes.bar(column, part, 0.62, base, color=colour)
@@ -134,9 +118,9 @@ def draw_energy(summary: Summary) -> Drawing | None:
     return figure
 
 
-def draw_pareto(summary: Summary, technologies: dict[str, Technology]) -> Drawing | None:
+def draw_pareto(summary: Summary, technologies: Mapping[str, Technology]) -> Drawing | None:
     """Accuracy against energy; one point for each width of a sweep."""
-    swept = [o for o in summary.sweeps if o.contender == "digital" and "read-out" not in o.label]
+    swept = [o for o in summary.sweeps if o.substrate == "digital" and "read-out" not in o.label]
     technology = technologies.get("digital_45nm")
     if not swept or technology is None:
         return None
@@ -147,10 +131,7 @@ def draw_pareto(summary: Summary, technologies: dict[str, Technology]) -> Drawin
             group = [o for o in swept if o.label == label]
             energies = []
             for outcome in group:
-                config = outcome.settings["digital"]
-                network = summary.networks["sweep"]
-                bits = config["weight_bits"], config["state_bits"]
-                design = Design(network, *bits, outcome.words)
+                design = design_of(outcome, summary.networks["sweep"])
                 counts = outcome.counts_at(len(outcome.curve))
                 energies.append(Bill(technology, design, counts).energy_j)
             mean, _ = accuracy_spread(group)
@@ -181,9 +162,8 @@ def draw_break_even(summary: Summary) -> Drawing | None:
     figure, grid = draw_panels(titles, height=2.8)
     factors = np.geomspace(0.02, 5.0, 60)
     for axes, contest in zip(grid, contests, strict=True):
-        kind = contest.swings()[0].kind
-        listed = contest.ours.energy_weights() | contest.theirs.energy_weights()
-        price = listed[kind][1]
+        kind = contest.swings[0].kind
+        price = (contest.ours.energy_terms() | contest.theirs.energy_terms())[kind][1]
         prices = np.geomspace(price.low / 10, price.high * 10, 60)
         ratio = break_even_map(contest.ours, contest.theirs, kind, factors, prices)
         place, (low, high) = (1e12 * prices, factors, ratio), (ratio.min(), ratio.max())
@@ -220,7 +200,7 @@ def draw_sensitivity(summary: Summary) -> Drawing | None:
     titles = [f"{c.substrate}, {c.technology.name}" for c in contests]
     figure, grid = draw_panels(titles)
     for axes, contest in zip(grid, contests, strict=True):
-        swings = [swing for swing in contest.swings() if swing.size > 1.001][:6]
+        swings = [swing for swing in contest.swings if swing.size > 1.001][:6]
         for row, swing in enumerate(swings):
             axes.plot([swing.low, swing.high], [row, row], color=BLUE, linewidth=6)
         axes.axvline(contest.ratio.nominal, color=VERMILION, linewidth=1.2)

@@ -1,7 +1,6 @@
 """The files of the hardware report, its tables in the terminal, and two saved reports compared."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,22 +11,26 @@ from rich.text import Text
 
 from engine.errors import EngineError
 from experiments.hardware.document import build_document, lead_sentences
-from experiments.hardware.plots import FOLDER, draw_plots
-from experiments.hardware.summary import Contest, Summary
+from experiments.hardware.plots import draw_plots
+from experiments.hardware.summary import Contest, Summary, scaled
 from experiments.hardware.tables import (
     break_even_table,
     compare_table,
     headline_table,
     learning_table,
 )
-from experiments.records import write_bytes, write_text
+from experiments.hardware.trends import trends_table
+from experiments.records import write_text
 from experiments.reporting.document import Table
 from experiments.reporting.html_page import render_html
+from experiments.reporting.json_page import render_json
 from experiments.reporting.markdown_page import render_markdown
+from experiments.reporting.picture import write_picture
 from experiments.reporting.terminal_table import rich_table
+from hw_sim.cost import grouped
 from hw_sim.technology import Technology
 
-FORMAT = "settle hardware report 1"
+FORMAT = "settle hardware report 2"
 
 
 def write_report(
@@ -39,10 +42,9 @@ def write_report(
 ) -> None:
     """Write `report.md`, `report.html`, `report.json`, and PNG and SVG under `plots`."""
     used = {contest.technology.name: contest.technology for contest in summary.contests}
-    pictures = draw_plots(summary, dict(technologies))
+    pictures = draw_plots(summary, technologies)
     for picture in pictures:
-        write_bytes(folder / FOLDER / f"{picture.name}.png", picture.png)
-        write_text(folder / FOLDER / f"{picture.name}.svg", picture.figure.svg)
+        write_picture(folder, picture)
     figures = {picture.name: picture.figure for picture in pictures}
     document = build_document(summary, figures, list(used.values()), command, machine)
     write_text(folder / "report.json", report_json(summary, command, machine))
@@ -54,7 +56,7 @@ def print_summary(summary: Summary, console: Console) -> None:
     """Print the main tables and what is missing."""
     tables = [
         learning_table(summary), headline_table(summary.contests),
-        break_even_table(summary.contests),
+        break_even_table(summary.contests), trends_table(summary.sweeps),
     ]  # fmt: skip
     for table in tables:
         if table.rows:
@@ -67,7 +69,7 @@ def print_summary(summary: Summary, console: Console) -> None:
 
 
 def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> str:
-    """Return every run and every priced contest as plain values."""
+    """Return every run and every priced contest, of one training, as plain values."""
     content = {
         "format": FORMAT,
         "command": command,
@@ -79,30 +81,39 @@ def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> s
         "runs": [asdict(o) for group in summary.outcomes.values() for o in group],
         "sweeps": [asdict(outcome) for outcome in summary.sweeps],
     }
-    return json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
+    return render_json(content)
 
 
 def _contest_values(contest: Contest) -> dict[str, Any]:
-    ours, theirs = contest.ours, contest.theirs
+    ours, theirs, seeds = contest.ours, contest.theirs, contest.seeds
+    area, wear = ours.area(), ours.wear()
+    once, n = contest.ours_once, contest.inferences
+    parts = {
+        f"{what}_by_{by}": {
+            name: value / seeds for name, value in grouped(found, by).items() if value
+        }
+        for what, found in (("energy_j", ours.energy_parts()), ("latency_s", ours.latency_parts()))
+        for by in ("phase", "place", "kind")
+    }
     return {
         "substrate": contest.substrate,
         "technology": contest.technology.name,
         "rival": contest.rival,
         "energy_j": asdict(contest.training_energy()),
-        "rival_energy_j": theirs.energy_j / contest.seeds,
+        "rival_energy_j": asdict(scaled(theirs.energy(), 1 / seeds)),
         "ratio": asdict(contest.ratio),
         "verdict": contest.verdict,
-        "latency_s": ours.latency_s / contest.seeds,
-        "rival_latency_s": theirs.latency_s / contest.seeds,
+        "latency_s": asdict(scaled(ours.latency(), 1 / seeds)),
+        "rival_latency_s": asdict(scaled(theirs.latency(), 1 / seeds)),
+        "latency_ratio": None if contest.time_ratio is None else asdict(contest.time_ratio),
         "inference_energy_j": asdict(contest.inference_energy()),
-        "inference_latency_s": contest.ours_once.latency_s / contest.inferences,
-        "words": ours.design.words,
-        "area_m2": ours.area_m2(),
-        "wear": ours.wear(),
-        "energy_by_phase_j": ours.energy_by_phase(),
-        "energy_by_place_j": ours.energy_by_place(),
-        "energy_by_kind_j": ours.energy_by_kind(),
-        "sensitivity": [asdict(swing) for swing in contest.swings()],
+        "inference_latency_s": asdict(scaled(once.latency(), 1 / n)),
+        "memory": asdict(ours.design.memory) | {"bits": ours.design.memory_bits},
+        "area_m2": None if area is None else asdict(area),
+        "wear": None if wear is None else asdict(wear),
+        **parts,
+        "steps": contest.steps,
+        "sensitivity": [asdict(swing) for swing in contest.swings],
         "break_even": contest.break_even(),
         "break_even_times": contest.break_even_times(),
     }
@@ -123,7 +134,7 @@ def _measures(path: Path) -> dict[str, dict[str, float]]:
         raise EngineError(f"{path} is no hardware report of this program.")
     found: dict[str, dict[str, float]] = {}
     for run in content["runs"]:
-        scores = found.setdefault(run["contender"], {})
+        scores = found.setdefault(f"{run['learner']}, {run['substrate']}", {})
         scores[f"test accuracy, seed {run['seed']}"] = run["accuracy"]
     for contest in content["contests"]:
         name = f"{contest['substrate']}, {contest['technology']}"
@@ -131,18 +142,5 @@ def _measures(path: Path) -> dict[str, dict[str, float]]:
         values["training energy, J"] = contest["energy_j"]["nominal"]
         values[f"ratio to {contest['rival']}"] = contest["ratio"]["nominal"]
         values["inference energy, J"] = contest["inference_energy_j"]["nominal"]
-        values["training time, s"] = contest["latency_s"]
+        values["training time, s"] = contest["latency_s"]["nominal"]
     return found
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: no NaN, text as keys."""
-    match value:
-        case Mapping():
-            return {str(key): _plain(entry) for key, entry in value.items()}
-        case list() | tuple():
-            return [_plain(entry) for entry in value]
-        case float():
-            return value if math.isfinite(value) else None
-        case _:
-            return value.item() if hasattr(value, "item") else value

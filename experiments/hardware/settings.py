@@ -1,7 +1,7 @@
 """The settings of the hardware runs, and how `--set` changes them."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from engine.backend import Relaxation
@@ -15,6 +15,7 @@ from hw_sim.spiking import SpikingConfig
 
 SUBSTRATES = ("digital", "crossbar", "spiking")
 RIVALS = ("backprop", "bptt")
+LEARNERS = ("eqprop", *RIVALS)
 
 REALISTIC_CROSSBAR = CrossbarConfig(
     on_off_ratio=15.0,
@@ -34,7 +35,7 @@ REALISTIC_CROSSBAR = CrossbarConfig(
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that a run depends on, apart from task, contender and seed.
+    """Everything that a run depends on, apart from task, learner, substrate and seed.
 
     `beta` was chosen on the validation part of digits with the digital substrate and a seed that no
     report uses, at the stated `lr`; `python -m experiments.hardware --tune` searches both.
@@ -70,24 +71,6 @@ class Settings:
             seed=seed,
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return asdict(self)
-
-
-CHOSEN: dict[str, dict[str, float]] = {}
-"""Contender: learning rate and beta that tuning chose where they differ from the defaults."""
-
-
-def settings_for(contender: str, settings: Settings) -> Settings:
-    """Return the settings of a contender; a value that differs from the default stays."""
-    tuned = {
-        name: value
-        for name, value in CHOSEN.get(contender, {}).items()
-        if getattr(settings, name) == getattr(Settings(), name)
-    }
-    return replace(settings, **tuned)  # type: ignore[arg-type]
-
 
 def changed(settings: Settings, assignments: Sequence[str]) -> Settings:
     """Return settings after `key=value` assignments, such as `crossbar.stuck=0.1`."""
@@ -98,7 +81,8 @@ def changed(settings: Settings, assignments: Sequence[str]) -> Settings:
         group, dot, name = key.strip().partition(".")
         if dot:
             if group not in SUBSTRATES:
-                raise EngineError(f"--set {key}: no substrate '{group}'; known: {SUBSTRATES}.")
+                known = ", ".join(SUBSTRATES)
+                raise EngineError(f"--set {key}: no substrate '{group}'; known: {known}.")
             part = _assigned(getattr(settings, group), name, text, key)
             settings = replace(settings, **{group: part})
         else:

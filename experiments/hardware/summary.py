@@ -3,25 +3,22 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from engine.network import Network
 from experiments.hardware.runs import Outcome
 from experiments.hardware.settings import RIVALS, SUBSTRATES
-from hw_sim.cost import (
-    Bill,
-    Design,
-    Range,
+from hw_sim.break_even import (
     Swing,
     break_even_price,
     break_even_steps,
-    break_even_time,
-    energy_range,
-    on_crossbar,
+    difference,
     ratio_range,
     sensitivities,
 )
+from hw_sim.cost import Bill, Design, Range
 from hw_sim.counts import OpCounts
 from hw_sim.technology import Technology
 
@@ -41,13 +38,18 @@ EVENTS = {
     "spiking": (*DENSE, "message", "hop"),
 }
 """What has to have a price before a substrate is run."""
-ANALOG_BITS = 8
+BESIDE_BITS = 8
 """Width at which the words beside an analog array or an event are priced."""
+SHOWN_PRICES = 3
+"""Prices whose break-even point is stated, beside that of a weight write."""
 
 
 @dataclass(frozen=True)
 class Contest:
-    """A substrate in a technology against one rival, both trained to the target."""
+    """A substrate in a technology against one rival, both trained to the target.
+
+    Bills are of all seeds together.
+    """
 
     substrate: str
     technology: Technology
@@ -59,59 +61,65 @@ class Contest:
     """All inferences of the test parts."""
     theirs_once: Bill
     inferences: int
+    steps: float
+    """Mean steps of a sample over all its phases, until the target."""
 
-    @property
+    @cached_property
     def ratio(self) -> Range:
         """Our energy of training over theirs."""
-        return ratio_range(self.ours, self.theirs)
+        return ratio_range(self.ours.energy_terms(), self.theirs.energy_terms())
+
+    @cached_property
+    def time_ratio(self) -> Range | None:
+        """Our time of training over theirs, where times have prices."""
+        terms = self.ours.latency_terms(), self.theirs.latency_terms()
+        return ratio_range(*terms) if all(terms) else None
+
+    @cached_property
+    def swings(self) -> list[Swing]:
+        """The prices that decide, the strongest first."""
+        return sensitivities(self.ours.energy_terms(), self.theirs.energy_terms())
 
     @property
     def verdict(self) -> str:
         """Which is cheaper, over the whole range of the prices."""
-        ratio = self.ratio
-        if ratio.high < 1.0:
+        if self.ratio.high < 1.0:
             return "cheaper"
-        return "dearer" if ratio.low > 1.0 else "undecided"
+        return "dearer" if self.ratio.low > 1.0 else "undecided"
 
     def training_energy(self) -> Range:
         """Return joules of one training."""
-        return scaled(energy_range(self.ours), 1.0 / self.seeds)
+        return scaled(self.ours.energy(), 1.0 / self.seeds)
 
     def inference_energy(self) -> Range:
         """Return joules of one inference."""
-        return scaled(energy_range(self.ours_once), 1.0 / self.inferences)
-
-    def swings(self) -> list[Swing]:
-        """Return the prices that decide, the strongest first."""
-        return sensitivities(self.ours, self.theirs)
+        return scaled(self.ours_once.energy(), 1.0 / self.inferences)
 
     def break_even(self) -> list[str]:
-        """Say in sentences where the balance tips."""
+        """Say in sentences where the balance of energy tips."""
         factor = break_even_steps(self.ours, self.theirs)
-        sentences = ["no number of steps makes it cheaper"]
+        sentences = ["no number of steps is small enough"]
         if factor is not None:
-            sentences = [f"steps: {factor:.2g} times those it took"]
-        for swing in self.swings()[:4]:
-            price = break_even_price(self.ours, self.theirs, swing.kind)
-            if price is None:
-                continue
-            listed = self.ours.energy_weights() | self.theirs.energy_weights()
-            now = listed[swing.kind][1].value
-            more = self.ours.counts.total(swing.kind) > self.theirs.counts.total(swing.kind)
-            side = "under" if more else "over"
-            sentences.append(f"{swing.kind}: {side} {price * 1e12:.3g} pJ (now {now * 1e12:.3g})")
+            sentences = [f"fewer than {factor * self.steps:.2g} steps (took {self.steps:.2g})"]
+        ours, theirs = self.ours.energy_terms(), self.theirs.energy_terms()
+        shown = [swing.kind for swing in self.swings[:SHOWN_PRICES]]
+        for kind in dict.fromkeys([*shown, "weight_write"]):
+            price = break_even_price(ours, theirs, kind)
+            if price is not None:
+                side = "under" if difference(ours, theirs, kind) > 0 else "over"
+                now = (ours | theirs)[kind][1].value
+                sentences.append(f"{kind} {side} {price * 1e12:.3g} pJ (now {now * 1e12:.3g})")
         return sentences
 
     def break_even_times(self) -> list[str]:
-        """Say what would make it as fast."""
+        """Say in sentences where the balance of time tips."""
+        ours, theirs = self.ours.latency_terms(), self.theirs.latency_terms()
         sentences = []
-        for kind, price in self.technology.prices["latency"].items():
-            time = break_even_time(self.ours, self.theirs, kind)
-            if time is not None:
-                more = self.ours.latency_weight(kind) > self.theirs.latency_weight(kind)
-                side = "under" if more else "over"
-                now = price.value * 1e9
-                sentences.append(f"{kind}: {side} {time * 1e9:.3g} ns (now {now:.3g})")
+        for kind, (_, price) in (ours | theirs).items():
+            even = break_even_price(ours, theirs, kind)
+            if even is not None:
+                side = "under" if difference(ours, theirs, kind) > 0 else "over"
+                sentences.append(f"{kind} {side} {even * 1e9:.3g} ns (now {price.value * 1e9:.3g})")
         return sentences or ["no single time decides"]
 
 
@@ -130,23 +138,28 @@ def scaled(value: Range, factor: float) -> Range:
     return Range(factor * value.nominal, factor * value.low, factor * value.high)
 
 
+Group = tuple[Outcome, ...]
+"""The seeds of one contender."""
+
+
 @dataclass(frozen=True)
 class Summary:
-    """Everything that the report says."""
+    """Everything that the report says; a contender is the learner and the substrate it ran on."""
 
     task: str
     target: float
-    outcomes: Mapping[str, tuple[Outcome, ...]]
+    outcomes: Mapping[tuple[str, str], Group]
     contests: tuple[Contest, ...]
     missing: tuple[str, ...]
-    sweeps: tuple[Outcome, ...]
+    sweeps: Group
     networks: Mapping[str, Network]
+    """By learner, and `sweep` for the smaller one of the sweeps."""
 
 
 def common_target(outcomes: Sequence[Outcome]) -> float:
     """Return the highest whole percent that every run reached on its validation part."""
     reached = [max(point.accuracy for point in outcome.curve) for outcome in outcomes]
-    return math.floor(100 * min(reached)) / 100
+    return math.floor(100 * min(reached) + 1e-9) / 100
 
 
 def summarise(
@@ -160,63 +173,62 @@ def summarise(
 ) -> Summary:
     """Price every substrate in its technologies, at the accuracy that all of them reached."""
     goal = common_target(outcomes) if target is None else target
-    grouped: dict[str, tuple[Outcome, ...]] = {}
+    groups: dict[tuple[str, str], Group] = {}
     for outcome in outcomes:
-        grouped[outcome.contender] = (*grouped.get(outcome.contender, ()), outcome)
+        key = outcome.learner, outcome.substrate
+        groups[key] = (*groups.get(key, ()), outcome)
     late = [
-        f"{o.contender} with seed {o.seed} never reached {goal:.0%} on the validation part"
+        f"{o.learner} on {o.substrate} with seed {o.seed} never reached {goal:.0%} on the "
+        "validation part"
         for o in outcomes
         if o.first_epoch(goal) is None
     ]
-    usable = {
-        name: group
-        for name, group in grouped.items()
-        if all(o.first_epoch(goal) is not None for o in group)
-    }
-    contests = []
-    for substrate in SUBSTRATES:
-        for name in chosen or NATURAL[substrate]:
-            for rival in RIVALS:
-                if substrate in usable and rival in usable:
-                    pair = usable[substrate], usable[rival]
-                    contests.append(_contest(pair, technologies[name], goal, networks))
-    return Summary(task, goal, grouped, tuple(contests), tuple(late), tuple(sweeps), networks)
+    usable = {k for k, g in groups.items() if all(o.first_epoch(goal) is not None for o in g)}
+    contests = [
+        _contest(groups["eqprop", substrate], groups[rival, substrate], technologies[name], goal,
+                 networks)
+        for substrate in SUBSTRATES
+        for name in chosen or NATURAL[substrate]
+        for rival in RIVALS
+        if {("eqprop", substrate), (rival, substrate)} <= usable
+    ]  # fmt: skip
+    return Summary(task, goal, groups, tuple(contests), tuple(late), tuple(sweeps), networks)
 
 
 def _contest(
-    pair: tuple[tuple[Outcome, ...], tuple[Outcome, ...]],
+    ours: Group,
+    theirs: Group,
     technology: Technology,
     goal: float,
     networks: Mapping[str, Network],
 ) -> Contest:
-    ours, theirs = pair
-    substrate, rival = ours[0].contender, theirs[0].contender
     bills = []
-    for group in pair:
-        name = group[0].contender
-        network, (weight, state) = networks[name], widths(ours[0])
-        cells = 2 if substrate == "crossbar" else 1
-        words = max(outcome.words for outcome in group)
-        design = Design(network, weight, state, words, cells)
+    for group in (ours, theirs):
+        design = design_of(group[0], networks[group[0].learner])
+        epochs = [outcome.first_epoch(goal) or 0 for outcome in group]
         trained, once = OpCounts(), OpCounts()
-        for outcome in group:
-            trained += outcome.counts_at(outcome.first_epoch(goal) or 0)
+        for outcome, epoch in zip(group, epochs, strict=True):
+            trained += outcome.counts_at(epoch)
             once += OpCounts.from_rows(tuple(row) for row in outcome.inference)
-        if substrate == "crossbar" and name in RIVALS:
-            trained, once = on_crossbar(trained), on_crossbar(once)
-        bills += [Bill(technology, design, trained), Bill(technology, design, once)]
-    inferences = sum(outcome.n_test for outcome in ours)
+        worn = max(o.curve[e - 1].most_writes for o, e in zip(group, epochs, strict=True))
+        bills += [Bill(technology, design, trained, worn), Bill(technology, design, once)]
     return Contest(
-        substrate, technology, rival, bills[0], bills[2], len(ours), bills[1], bills[3], inferences
-    )
+        ours[0].substrate, technology, theirs[0].learner, bills[0], bills[2], len(ours),
+        bills[1], bills[3], sum(outcome.n_test for outcome in ours),
+        float(np.mean([o.steps_until(o.first_epoch(goal) or 0) for o in ours])),
+    )  # fmt: skip
 
 
-def widths(outcome: Outcome) -> tuple[int, int]:
-    """Return the bits of a weight and of a state; a rival is priced at those of its opponent."""
-    if outcome.contender != "digital":
-        return ANALOG_BITS, ANALOG_BITS
-    config = outcome.settings["digital"]
-    return config["weight_bits"], config["state_bits"]
+def design_of(outcome: Outcome, network: Network) -> Design:
+    """Return what the prices of a run scale with; a rival has the widths of its opponent."""
+    config = outcome.settings[outcome.substrate]
+    weight = state = BESIDE_BITS
+    if outcome.substrate == "digital":
+        weight, state = config["weight_bits"], config["state_bits"]
+    elif outcome.substrate == "crossbar":
+        state = config["adc_bits"] or BESIDE_BITS
+    settles = outcome.learner == "eqprop" and not config.get("convert_each_step", True)
+    return Design(network, weight, state, outcome.memory, settles)
 
 
 def accuracy_spread(outcomes: Sequence[Outcome]) -> tuple[float, float]:

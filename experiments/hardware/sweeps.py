@@ -12,7 +12,8 @@ from experiments.tasks import Task
 from hw_sim.devices import CrossbarConfig
 from hw_sim.digital import DigitalConfig
 
-WEIGHT_BITS = (4, 6, 8, 10, 12)
+WEIGHT_BITS = (4, 6, 8, 10, 12, 16)
+STATE_BITS = (4, 6, 8, 16)
 RATIOS = (1.2, 2.0, 3.0, 10.0, 100.0)
 DEFECTS = (0.0, 0.05, 0.1, 0.2)
 NARROW = (10, 4)
@@ -32,11 +33,11 @@ def sweep_jobs(
         if "digital" in substrates:
             for label, config in bit_points(small).items():
                 point = replace(small, digital=config)
-                jobs.append(Job(task, "digital", seed, point, label))
+                jobs.append(Job(task, "eqprop", "digital", seed, point, label))
         if "crossbar" in substrates:
             for label, crossbar in crossbar_points().items():
                 point = replace(small, crossbar=crossbar)
-                jobs.append(Job(task, "crossbar", seed, point, label))
+                jobs.append(Job(task, "eqprop", "crossbar", seed, point, label))
     return jobs
 
 
@@ -44,10 +45,10 @@ def bit_points(settings: Settings) -> dict[str, DigitalConfig]:
     """Return digital configurations by label."""
     base = settings.digital
     points = {f"weights {bits}": replace(base, weight_bits=bits) for bits in WEIGHT_BITS}
-    for bits in (4, 6, 8):
+    for bits in STATE_BITS:
         points[f"states {bits}"] = replace(base, state_bits=bits, readout_bits=None)
     narrow = replace(base, weight_bits=NARROW[0], readout_bits=min(NARROW[1], base.state_bits))
-    points["10-bit weights, 4-bit read-out"] = narrow
+    points[f"{NARROW[0]}-bit weights, {NARROW[1]}-bit read-out"] = narrow
     return points
 
 
@@ -56,6 +57,12 @@ def crossbar_points() -> dict[str, CrossbarConfig]:
     points = {f"Roff/Ron {ratio:g}": replace(DEVICES, on_off_ratio=ratio) for ratio in RATIOS}
     for share in DEFECTS:
         for split in (False, True):
-            label = f"stuck {share:.0%}, {'two arrays' if split else 'one array'}"
-            points[label] = replace(REALISTIC_CROSSBAR, stuck=share, split_arrays=split)
+            points[defect_label(share, split)] = replace(
+                REALISTIC_CROSSBAR, stuck=share, split_arrays=split
+            )
     return points
+
+
+def defect_label(share: float, split: bool) -> str:
+    """Return how a point of the sweep over defects is called."""
+    return f"stuck {share:.0%}, {'two arrays' if split else 'one array'}"

@@ -2,21 +2,21 @@
 
 import math
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
 from experiments.hardware.runs import Outcome
-from experiments.hardware.settings import RIVALS, SUBSTRATES
-from experiments.hardware.summary import Contest, Summary, accuracy_spread
+from experiments.hardware.settings import LEARNERS, SUBSTRATES
+from experiments.hardware.summary import Contest, Summary, accuracy_spread, scaled
 from experiments.reporting.document import Badge, Cell, Table, Tone
 from experiments.reporting.number_text import NONE, number, percent
-from hw_sim.cost import Range
+from hw_sim.cost import Range, grouped
 from hw_sim.technology import Technology
 
-TITLES = {
-    "digital": "EqProp, digital",
-    "crossbar": "EqProp, crossbar",
-    "spiking": "EqProp, event driven",
+SUBSTRATE_TITLES = {"digital": "digital", "crossbar": "crossbar", "spiking": "event driven"}
+LEARNER_TITLES = {
+    "eqprop": "EqProp",
     "backprop": "backprop, feed-forward",
     "bptt": "BPTT, same network",
 }
@@ -50,51 +50,52 @@ def ratio_text(value: Range) -> str:
 def learning_table(summary: Summary) -> Table:
     """Does it still learn there?"""
     rows = []
-    for name in (*SUBSTRATES, *RIVALS):
-        group = summary.outcomes.get(name)
+    for substrate, learner in product(SUBSTRATES, LEARNERS):
+        group = summary.outcomes.get((learner, substrate))
         if not group:
             continue
-        mean, std = accuracy_spread(group)
         epochs = [o.first_epoch(summary.target) for o in group]
-        reached = ", ".join("never" if e is None else str(e) for e in epochs)
         last = [o.curve[-1] for o in group]
-        relaxed = name in SUBSTRATES
+        settled = [NONE] * 3
+        if learner == "eqprop":
+            settled = [
+                number(float(np.mean([p.free_steps for p in last]))),
+                number(float(np.mean([p.nudged_steps for p in last]))),
+                percent(float(np.mean([p.unsettled for p in last]))),
+            ]
         rows.append(
             (
-                TITLES[name],
-                percent(mean, std),
-                reached,
-                number(float(np.mean([p.free_steps for p in last]))) if relaxed else NONE,
-                number(float(np.mean([p.nudged_steps for p in last]))) if relaxed else NONE,
-                percent(float(np.mean([p.unsettled for p in last]))) if relaxed else NONE,
+                SUBSTRATE_TITLES[substrate],
+                LEARNER_TITLES[learner],
+                percent(*accuracy_spread(group)),
+                ", ".join("never" if e is None else str(e) for e in epochs),
+                *settled,
             )
         )
     header = (
-        "Contender", "Test accuracy, %", f"Epochs to {summary.target:.0%}", "Free steps",
-        "Nudged steps", "Unsettled, %",
+        "Substrate", "Learner", "Test accuracy, %", f"Epochs to {summary.target:.0%}",
+        "Free steps", "Nudged steps", "Unsettled, %",
     )  # fmt: skip
     caption = (
         "Accuracy on the test part after the last epoch, mean ± deviation over seeds. The target "
         "is one of the validation part. Steps are means of the last epoch; a noisy or coarse state "
         "may never settle to the tolerance, and then uses all its steps."
     )
-    return Table("Learning", header, tuple(rows), caption)
+    return Table("Learning", header, tuple(rows), caption, 2)
 
 
 def headline_table(contests: Sequence[Contest]) -> Table:
     """Energy of training to the target, against both rivals."""
     rows: list[tuple[Cell, ...]] = [
         (
-            TITLES[contest.substrate],
-            contest.technology.title,
-            TITLES[contest.rival],
+            *names(contest),
             range_text(contest.training_energy(), "J"),
             ratio_text(contest.ratio),
             Badge(contest.verdict, TONES[contest.verdict]),
         )
         for contest in contests
     ]
-    header = ("Contender", "Technology", "Against", "Energy of training", "Ratio", "EqProp is")
+    header = ("Substrate", "Technology", "Against", "Energy of training", "Ratio", "EqProp is")
     caption = (
         "Energy until the target accuracy. The ratio is EqProp over its rival in the same "
         "technology, priced with the same draw of prices. In brackets the 5th and 95th percentile "
@@ -113,16 +114,16 @@ def inference_table(contests: Sequence[Contest]) -> Table:
         ours, theirs, n = contest.ours_once, contest.theirs_once, contest.inferences
         rows.append(
             (
-                TITLES[contest.substrate],
-                contest.technology.title,
+                *names(contest)[:2],
                 range_text(contest.inference_energy(), "J"),
                 in_units(theirs.energy_j / n, "J"),
-                in_units(ours.latency_s / n, "s"),
+                range_text(scaled(ours.latency(), 1 / n), "s"),
                 in_units(theirs.latency_s / n, "s"),
             )
         )
     header = (
-        "Contender", "Technology", "Energy", "Feed-forward: energy", "Time", "Feed-forward: time",
+        "Substrate", "Technology", "EqProp: energy", "Feed-forward: energy", "EqProp: time",
+        "Feed-forward: time",
     )  # fmt: skip
     return Table("One inference", header, tuple(rows), "Means over the test part.", 2)
 
@@ -131,91 +132,110 @@ def resources_table(contests: Sequence[Contest]) -> Table:
     """Time, memory, area and wear of training."""
     rows = []
     for contest in contests:
-        for bill, name in ((contest.ours, contest.substrate), (contest.theirs, contest.rival)):
-            area, wear = bill.area_m2(), bill.wear()
+        substrate, technology, rival = names(contest)
+        for bill, name in ((contest.ours, "EqProp"), (contest.theirs, rival)):
+            area, wear = bill.area(), bill.wear()
             row = (
-                TITLES[name],
-                contest.technology.title,
-                in_units(bill.latency_s / contest.seeds, "s"),
-                f"{bill.design.words:,}",
+                substrate,
+                technology,
+                name,
+                range_text(scaled(bill.latency(), 1 / contest.seeds), "s"),
+                f"{bill.design.memory.words:,}",
                 number(bill.design.memory_bits / 8192, 1),
-                NONE if area is None else f"{area * 1e6:.3g}",
-                NONE if wear is None else f"{wear / contest.seeds:.2g}",
+                NONE if area is None else ratio_text(scaled(area, 1e6)),
+                NONE if wear is None else ratio_text(wear),
             )
             if row not in rows:
                 rows.append(row)
     header = (
-        "Contender", "Technology", "Time of training", "Words", "KiB", "Area, mm²",
-        "Writes / endurance",
+        "Substrate", "Technology", "Learner", "Time of training", "Words and cells", "KiB",
+        "Area, mm²", "Writes / endurance",
     )  # fmt: skip
     caption = (
-        "Memory for one sample in flight, optimizer included. BPTT stores its trajectory: its "
-        "words grow with the steps. The wear is that of a mean weight cell until the target."
+        "Memory for one sample in flight, optimizer included; KiB are those of words, as cells are "
+        "analog. BPTT stores its trajectory: its words grow with the steps. The wear is that of "
+        "the cell that was written most until the target."
     )
-    return Table("Time, memory, area, wear", header, tuple(rows), caption, 2)
+    return Table("Time, memory, area, wear", header, tuple(rows), caption, 3)
 
 
 def break_even_table(contests: Sequence[Contest]) -> Table:
     """Where the balance tips."""
     rows = [
-        (
-            TITLES[contest.substrate],
-            contest.technology.title,
-            TITLES[contest.rival],
-            "; ".join(contest.break_even()),
-            "; ".join(contest.break_even_times()),
-        )
+        (*names(contest), ";\n".join(contest.break_even()), ";\n".join(contest.break_even_times()))
         for contest in contests
     ]
     caption = (
-        "EqProp costs less than its rival if one of these holds and all else stays at its nominal "
-        "price. Energies and times are straight lines in each, so the points are exact."
+        "EqProp takes less than its rival if one of these holds and all else stays at its nominal "
+        "price. Energies and times are straight lines in each, so the points are exact. Steps are "
+        "those of a sample in its three phases together; on a crossbar cell_read is the time of "
+        "settling."
     )
-    header = ("Contender", "Technology", "Against", "Less energy if", "Less time if")
+    header = ("Substrate", "Technology", "Against", "Less energy if", "Less time if")
     return Table("Break-even", header, tuple(rows), caption, 5)
+
+
+def sensitivity_table(contests: Sequence[Contest]) -> Table:
+    """The prices that move the ratio most."""
+    rows = []
+    for contest in contests:
+        strongest = [
+            f"{s.kind} ({s.low:.2g} to {s.high:.2g}{', decides' if s.decides else ''})"
+            for s in contest.swings[:4]
+            if s.size > 1.001
+        ]
+        rows.append((*names(contest), ";\n".join(strongest)))
+    caption = (
+        "The ratio of energies when one price goes from its low to its high end and all others "
+        "stay, the strongest first. A price decides if that changes which is cheaper."
+    )
+    header = ("Substrate", "Technology", "Against", "Ratio from the low to the high price")
+    return Table("Sensitivity", header, tuple(rows), caption, 4)
 
 
 def parts_table(contest: Contest) -> Table:
     """Energy of training by phase and place, and the share of each."""
     rows = []
-    for title, parts in (
-        ("phase", contest.ours.energy_by_phase()),
-        ("place", contest.ours.energy_by_place()),
-        ("event", contest.ours.energy_by_kind()),
-    ):
+    for by in ("phase", "place", "kind"):
+        parts = grouped(contest.ours.energy_parts(), by)
         total = sum(parts.values())
         for name, energy in sorted(parts.items(), key=lambda item: -item[1]):
             if energy > 0.0:
                 share = f"{100 * energy / total:.1f}"
-                rows.append((title, name, in_units(energy / contest.seeds, "J"), share))
-    title = f"{TITLES[contest.substrate]} in {contest.technology.title}: energy of training"
+                rows.append((by, name, in_units(energy / contest.seeds, "J"), share))
+    substrate, technology, _ = names(contest)
+    title = f"EqProp, {substrate}, {technology}: energy of training"
     caption = "Each of the three groups sums to the whole."
     return Table(title, ("By", "Part", "Energy", "%"), tuple(rows), caption, 2)
 
 
 def counts_table(summary: Summary) -> Table:
     """The events that were counted until the target."""
-    names = [n for n in (*SUBSTRATES, *RIVALS) if n in summary.outcomes]
     totals = {}
-    for name in names:
-        outcome = summary.outcomes[name][0]
-        epoch = outcome.first_epoch(summary.target)
-        totals[name] = outcome.counts_at(epoch or len(outcome.curve))
+    for substrate, learner in product(SUBSTRATES, LEARNERS):
+        if (learner, substrate) in summary.outcomes:
+            outcome = summary.outcomes[learner, substrate][0]
+            epoch = outcome.first_epoch(summary.target) or len(outcome.curve)
+            totals[f"{learner}, {substrate}"] = outcome.counts_at(epoch)
     kinds = sorted({key[2] for counts in totals.values() for key, _ in counts})
-    rows = tuple((kind, *(f"{totals[name].total(kind):,}" for name in names)) for kind in kinds)
-    header = ("Event", *(TITLES[name] for name in names))
+    rows = tuple((kind, *(f"{c.total(kind):,}" for c in totals.values())) for kind in kinds)
     caption = "Exact counts of the first seed until the target (or the last epoch, if never)."
-    return Table("Counts", header, rows, caption)
+    return Table("Counts", ("Event", *totals), rows, caption)
 
 
-def sweep_table(title: str, outcomes: Sequence[Outcome], caption: str) -> Table:
+def sweep_table(title: str, outcomes: Sequence[Outcome]) -> Table:
     """Test accuracy along a sweep."""
     rows = []
     for label in dict.fromkeys(outcome.label for outcome in outcomes):
         group = [outcome for outcome in outcomes if outcome.label == label]
-        mean, std = accuracy_spread(group)
-        rows.append((label, percent(mean, std), str(len(group))))
-    return Table(title, ("Point", "Test accuracy, %", "Seeds"), tuple(rows), caption)
+        rows.append((label, percent(*accuracy_spread(group)), str(len(group))))
+    return Table(title, ("Point", "Test accuracy, %", "Seeds"), tuple(rows))
+
+
+def names(contest: Contest) -> tuple[str, str, str]:
+    """Return substrate, technology and rival as tables show them."""
+    substrate = SUBSTRATE_TITLES[contest.substrate]
+    return substrate, contest.technology.title, LEARNER_TITLES[contest.rival]
 
 
 def prices_table(technologies: Sequence[Technology]) -> Table:

@@ -3,6 +3,8 @@
 import io
 import json
 from contextlib import redirect_stdout
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,12 @@ import pytest
 import experiments.hardware.__main__ as command
 from engine.errors import EngineError
 from experiments.hardware.runs import Job, network_of, run_job
-from experiments.hardware.settings import RIVALS, SUBSTRATES, Settings, changed
-from experiments.hardware.sweeps import sweep_jobs
+from experiments.hardware.settings import LEARNERS, SUBSTRATES, Settings, changed
+from experiments.hardware.sweeps import defect_label, sweep_jobs
 from experiments.hardware.tables import in_units
+from experiments.hardware.trends import trends_table
 from experiments.hardware.tune import choose, tuning_jobs
+from experiments.reporting.document import text_of
 from experiments.tasks import Task, task_from_file
 from hw_sim.counts import OpCounts
 
@@ -60,17 +64,20 @@ def test_the_report_is_written_and_says_who_wins(finished: tuple[Path, str]) -> 
     }
     assert names == {"report.md", "report.html", "report.json"} | plots
     content = json.loads((out / "report.json").read_text())
-    assert {run["contender"] for run in content["runs"]} == {*SUBSTRATES, *RIVALS}
+    ran = {(run["learner"], run["substrate"]) for run in content["runs"]}
+    assert ran == set(product(LEARNERS, SUBSTRATES))
     assert len(content["contests"]) == 2 * (4 + 1 + 1)
     for contest in content["contests"]:
         ratio = contest["ratio"]
         assert 0.0 < ratio["low"] <= ratio["high"]
-        rival = contest["rival_energy_j"]
+        rival = contest["rival_energy_j"]["nominal"]
         assert ratio["nominal"] == pytest.approx(contest["energy_j"]["nominal"] / rival)
         assert contest["verdict"] in printed
-        for parts in ("kind", "phase", "place"):
-            total = sum(contest[f"energy_by_{parts}_j"].values())
-            assert total == pytest.approx(contest["energy_j"]["nominal"])
+        for what, by in product(("energy_j", "latency_s"), ("kind", "phase", "place")):
+            total = sum(contest[f"{what}_by_{by}"].values())
+            assert total == pytest.approx(contest[what]["nominal"])
+        assert contest["steps"] > 3
+        assert "steps" in contest["break_even"][0]
     page = (out / "report.html").read_text()
     assert "https://" not in page.split("</style>")[1].replace("http://www.w3.org", "")
     assert "recalled" in page
@@ -87,7 +94,7 @@ def test_a_report_compared_with_itself_is_the_same(finished: tuple[Path, str]) -
 
 def test_counts_of_a_run_do_not_include_watching_it(task: Task) -> None:
     settings = changed(Settings(), ["hidden=6", "epochs=2", "batch_size=18", "free_steps=4"])
-    outcome = run_job(Job(task, "digital", 42, settings))
+    outcome = run_job(Job(task, "eqprop", "digital", 42, settings))
     counts = outcome.counts_at(2)
     samples = 2 * 54  # 60 % of 90, twice
     assert counts.total("off_chip", "input") == samples * 4
@@ -98,25 +105,28 @@ def test_counts_of_a_run_do_not_include_watching_it(task: Task) -> None:
     assert inference.total("mac", "readout") == outcome.n_test * 6 * 3
 
 
-def test_an_inference_of_backprop_is_its_forward_pass(task: Task) -> None:
+def test_rivals_are_measured_as_they_are_priced(task: Task) -> None:
     settings = changed(Settings(), ["hidden=6", "epochs=1", "bptt_steps=3"])
     for name, steps in (("backprop", 0), ("bptt", 3)):
-        outcome = run_job(Job(task, name, 42, settings))
+        outcome = run_job(Job(task, name, "crossbar", 42, settings))
         found = OpCounts.from_rows(tuple(row) for row in outcome.inference)
-        assert found.total("mac") == outcome.n_test * (4 * 6 + steps * 36 + 6 * 3)
+        assert found.total("cell_read") == 2 * outcome.n_test * (4 * 6 + steps * 36 + 6 * 3)
         assert found.total("off_chip") == outcome.n_test * (4 + 3)
+        trained = outcome.counts_at(1)
+        assert trained.total("off_chip", "input") == 54 * 4
+        assert 0 < trained.total("weight_write") < 2 * 2 * 2 * 90  # few updates are a whole level
+        assert outcome.curve[0].most_writes >= 1
 
 
 def test_tuning_looks_at_the_validation_part_only(task: Task) -> None:
-    jobs = tuning_jobs(task, ["digital", "backprop"], changed(Settings(), SMALL[1::2]))
-    assert len([job for job in jobs if job.contender == "backprop"]) == 2 * 3
-    assert len([job for job in jobs if job.contender == "digital"]) == 2 * 9
+    jobs = tuning_jobs(task, ["digital"], changed(Settings(), SMALL[1::2]))
+    assert len([job for job in jobs if job.learner == "backprop"]) == 2 * 3
+    assert len([job for job in jobs if job.learner == "eqprop"]) == 2 * 9
     assert not {job.seed for job in jobs} & set(range(command.FIRST_SEED, command.FIRST_SEED + 99))
-    good, bad = (run_job(jobs[0]) for _ in range(2))
-    object.__setattr__(bad, "label", "other")
-    object.__setattr__(bad, "accuracy", 2.0)
-    object.__setattr__(good, "valid_accuracy", 1.0)
-    assert choose([bad, good])["digital"][0] == jobs[0].label
+    found = run_job(jobs[0])
+    good = replace(found, curve=(replace(found.curve[-1], accuracy=1.0),))
+    bad = replace(found, label="other", accuracy=2.0)
+    assert choose([bad, good])["eqprop", "digital"] == (jobs[0].label, 1.0)
 
 
 def test_sweeps_cover_the_published_trends(task: Task) -> None:
@@ -128,6 +138,20 @@ def test_sweeps_cover_the_published_trends(task: Task) -> None:
     assert narrow.settings.digital.readout_bits == 4
     assert {network_of(job) for job in jobs} == {network_of(jobs[0])}
     assert sweep_jobs(task, ["spiking"], Settings(), [1]) == []
+
+
+def test_a_trend_is_seen_only_where_it_was_measured(task: Task) -> None:
+    settings = changed(Settings(), ["hidden=4", "epochs=1", "batch_size=27"])
+    found = run_job(Job(task, "eqprop", "crossbar", 42, settings))
+    assert trends_table([replace(found, label="weights 16")]).rows == ()
+    for split, expected in ((0.8, "no"), (0.3, "yes")):
+        sweeps = [
+            replace(found, label=defect_label(0.1, apart), accuracy=accuracy)
+            for apart, accuracy in ((False, 0.82), (True, split))
+        ]
+        ((*_, measured, badge),) = trends_table(sweeps).rows
+        assert text_of(badge) == expected
+        assert "82.00" in text_of(measured)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""Are the trends of the literature seen in the sweeps? Measured by rules that no result changes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from experiments.hardware.runs import Outcome
+from experiments.hardware.sweeps import NARROW, RATIOS, WEIGHT_BITS, defect_label
+from experiments.reporting.document import Badge, Cell, Table
+from experiments.reporting.number_text import percent
+
+CLOSE = 0.03
+"""Accuracies within this count as equal."""
+
+
+def trends_table(sweeps: Sequence[Outcome]) -> Table:
+    """Compare what was published with what the sweeps measured."""
+    scores: dict[str, list[float]] = {}
+    for outcome in sweeps:
+        scores.setdefault(outcome.label, []).append(outcome.accuracy)
+    means = {label: float(np.mean(values)) for label, values in scores.items()}
+    narrow, wide = "{}-bit weights, {}-bit read-out".format(*NARROW), f"weights {WEIGHT_BITS[-1]}"
+    enough, best, least = (f"Roff/Ron {ratio:g}" for ratio in (10.0, RATIOS[-1], RATIOS[0]))
+    shared, split = (defect_label(0.1, apart) for apart in (False, True))
+    rows: list[tuple[Cell, ...]] = []
+    if narrow in means:
+        claim = "10-bit parameters with a 4-bit read-out still learn (Gower 2025)"
+        rule = f"as good as {WEIGHT_BITS[-1]}-bit weights"
+        seen = means[narrow] >= means[wide] - CLOSE
+        rows.append((claim, rule, _measured(means, narrow, wide), _badge(seen)))
+    if enough in means:
+        claim = "nonlinear updates are fine if Roff / Ron is at least 10 (Müller 2025)"
+        rule = f"10 is as good as {RATIOS[-1]:g}, and {RATIOS[0]:g} is worse"
+        seen = means[enough] >= means[best] - CLOSE > means[least]
+        rows.append((claim, rule, _measured(means, least, enough, best), _badge(seen)))
+    if shared in means:
+        claim = (
+            "at 10 % defects one crossbar shared by the phases holds (92 % on MNIST), one for each "
+            "phase does not (33 %; Oh, Yoon and Min 2025)"
+        )
+        seen = means[split] < means[shared] - CLOSE
+        rows.append((claim, "two arrays are worse", _measured(means, shared, split), _badge(seen)))
+    caption = (
+        f"Test accuracies in percent, means over seeds. Worse means by more than "
+        f"{100 * CLOSE:g} points, as good the opposite."
+    )
+    header = ("Published", "Seen if", "Here", "Seen")
+    return Table("Published trends", header, tuple(rows), caption, 3)
+
+
+def _measured(means: dict[str, float], *labels: str) -> str:
+    return ";\n".join(f"{label}: {percent(means[label])}" for label in labels)
+
+
+def _badge(seen: bool) -> Badge:
+    return Badge("yes", "good") if seen else Badge("no", "bad")
