@@ -100,7 +100,9 @@ class Rival:
         states = network.units * (self.steps + 1 + 4) + 2 * network.outputs
         return replace(own, states=states + backend.footprint.shared_words)
 
-    def _batch(self, backend: Substrate, x: FloatArray, y: FloatArray) -> tuple[Any, ...]:
+    def _batch(
+        self, backend: Substrate, x: FloatArray, y: FloatArray
+    ) -> tuple[FloatArray, FloatArray, Any, Any, int, kernels.Medium]:
         """Return what both kernels take: data, weights, steps, and how products are done."""
         network = backend.network
         if len(network.layers) > 1 or not isinstance(network.readout, SoftmaxReadout):
@@ -110,8 +112,8 @@ class Rival:
         held = backend.params.astype(np.float64)
         cores = [backend.cores(units) for units in (network.units, network.outputs)]
         medium = kernels.Medium(backend.in_array, np.array(cores, np.int64))
-        tables = feeds(held, np.float64), wires(held, np.float64)
-        return np.asarray(x, np.float64), np.asarray(y, np.float64), *tables, self.steps, medium
+        data = np.asarray(x, np.float64), np.asarray(y, np.float64)
+        return *data, feeds(held, np.float64), wires(held, np.float64), self.steps, medium
 
 
 def _new_tally(network: Network) -> IntArray:
