@@ -7,7 +7,6 @@ substrate also writes the updates. Optimizer, cap and order of the batches are t
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from engine.run import Run
 from engine.train import Training, descend
 from hw_sim import backprop_kernels as kernels
 from hw_sim.counts import BORDER, WordCount
-from hw_sim.layout import KINDS
+from hw_sim.layout import KINDS, Feeds, Wires
 from hw_sim.substrate import Substrate
 from hw_sim.wiring import feeds, places, symmetrised, wires
 
@@ -102,7 +101,7 @@ class Rival:
 
     def _batch(
         self, backend: Substrate, x: FloatArray, y: FloatArray
-    ) -> tuple[FloatArray, FloatArray, Any, Any, int, kernels.Medium]:
+    ) -> tuple[FloatArray, FloatArray, Feeds, Wires, int, kernels.Medium]:
         """Return what both kernels take: data, weights, steps, and how products are done."""
         network = backend.network
         if len(network.layers) > 1 or not isinstance(network.readout, SoftmaxReadout):
@@ -112,8 +111,9 @@ class Rival:
         held = backend.params.astype(np.float64)
         cores = [backend.cores(units) for units in (network.units, network.outputs)]
         medium = kernels.Medium(backend.in_array, np.array(cores, np.int64))
-        data = np.asarray(x, np.float64), np.asarray(y, np.float64)
-        return *data, feeds(held, np.float64), wires(held, np.float64), self.steps, medium
+        inputs, targets = np.asarray(x, np.float64), np.asarray(y, np.float64)
+        fed, net = feeds(held, np.float64), wires(held, np.float64)
+        return inputs, targets, fed, net, self.steps, medium
 
 
 def _new_tally(network: Network) -> IntArray:

@@ -8,6 +8,7 @@ symmetry that the energy needs. Biases are digital words and exact. `docs/hardwa
 of each non-ideality.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,7 @@ def _converted(values: FloatArray, bits: int, limit: float) -> FloatArray:
     return seen
 
 
+@lru_cache(maxsize=64)
 def _input_cells(network: Network) -> IntArray:
     """Cells of the arrays that the input drives, for each layer."""
     cells = np.zeros(len(network.layers), np.int64)
@@ -204,6 +206,7 @@ def _in_array(network: Network) -> Any:
     return marks
 
 
+@lru_cache(maxsize=64)
 def _wire_segments(network: Network) -> FloatArray:
     """Segments of wire between a cell and its driver plus its sense amplifier."""
     segments = np.zeros(network.size)

@@ -180,7 +180,8 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--set", action="append", default=[], metavar="KEY=VALUE",
         help="any setting, such as hidden=32 or crossbar.stuck=0.1")  # fmt: skip
-    add("--target", type=float, metavar="PERCENT", help="accuracy (the highest that all reach)")
+    add("--target", type=float, metavar="PERCENT",
+        help="accuracy (the highest that all learners of a substrate reach)")  # fmt: skip
     add("--seeds", type=positive, default=3, metavar="N", help=f"seeds from {FIRST_SEED} on (3)")
     add("--no-sweeps", action="store_true", help="leave the sweeps out")
     add("--tune", action="store_true", help="choose lr and beta on the validation part instead")

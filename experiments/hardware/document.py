@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from experiments.hardware.settings import RIVALS
 from experiments.hardware.summary import Contest, Summary
 from experiments.hardware.tables import (
     LEARNER_TITLES,
@@ -10,6 +11,7 @@ from experiments.hardware.tables import (
     headline_table,
     inference_table,
     learning_table,
+    names,
     parts_table,
     prices_table,
     resources_table,
@@ -81,26 +83,25 @@ def build_document(
 def lead_sentences(summary: Summary) -> list[str]:
     """Say what came out, the losses first."""
     sentences = []
-    for rival in ("backprop", "bptt"):
+    for rival in RIVALS:
         against = [c for c in summary.contests if c.rival == rival]
-        if not against:
-            continue
         parts = []
         for verdict in ("dearer", "undecided", "cheaper"):
             found = [_ratio(contest) for contest in against if contest.verdict == verdict]
             if found:
-                parts.append(f"{verdict}: {'; '.join(found)}")
-        sentences.append(
-            f"Training EqProp to {summary.target:.0%} against {LEARNER_TITLES[rival]}, energy "
-            f"ratio: {'. '.join(parts)}."
-        )
+                parts.append(f"{verdict} on {', '.join(found)}")
+        if parts:
+            sentences.append(
+                f"Energy of training by EqProp over {LEARNER_TITLES[rival]}: {'; '.join(parts)}."
+            )
     if not sentences:
         sentences.append("No contest was decided: see what is missing.")
     return sentences
 
 
 def _ratio(contest: Contest) -> str:
-    return f"{contest.substrate} in {contest.technology.title} {contest.ratio.nominal:.2g}"
+    substrate, _, _ = names(contest)
+    return f"{substrate} / {contest.technology.name} ({contest.ratio.nominal:.2g})"
 
 
 def _sweeps(summary: Summary) -> list[Block]:

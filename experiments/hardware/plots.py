@@ -36,6 +36,7 @@ GROUPS = {
     "traffic": (("message", "hop", "off_chip"), SOFT),
 }
 """What the segments of a bar are made of."""
+SHORT = {"backprop": "backprop", "bptt": "BPTT"}
 LEVELS = (0.1, 0.2, 0.5, 2.0, 5.0, 10.0, 20.0, 50.0)
 """Ratios at which the break-even map has lines, beside 1."""
 
@@ -83,9 +84,9 @@ def draw_plots(summary: Summary, technologies: Mapping[str, Technology]) -> list
     return pictures
 
 
-def _label_plainly(axis: Axis) -> None:
+def _label_plainly(axis: Axis, subs: tuple[float, ...] = (1.0, 2.0, 5.0)) -> None:
     """Mark a logarithmic axis at 1, 2 and 5, as plain numbers: powers would need mathtext."""
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=6))
+    axis.set_major_locator(LogLocator(subs=subs, numticks=6))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
@@ -104,7 +105,7 @@ def draw_energy(summary: Summary) -> Drawing | None:
     figure, grid = draw_panels([title for _, title in panels])
     for axes, contests in zip(grid, panels.values(), strict=True):
         bars = [("EqProp", contests[0].ours)]
-        bars += [(contest.rival, contest.theirs) for contest in contests]
+        bars += [(SHORT[contest.rival], contest.theirs) for contest in contests]
         for column, (_, bill) in enumerate(bars):
             base, kinds = 0.0, grouped(bill.energy_parts(), "kind")
             for members, colour in GROUPS.values():
@@ -179,7 +180,7 @@ def draw_break_even(summary: Summary) -> Drawing | None:
         axes.axvspan(1e12 * price.low, 1e12 * price.high, color=SOFT, alpha=0.12, lw=0)
         axes.set_xscale("log")
         axes.set_yscale("log")
-        _label_plainly(axes.xaxis)
+        _label_plainly(axes.xaxis, subs=(1.0,))
         _label_plainly(axes.yaxis)
         axes.set_xlabel(f"{kind}, pJ")
         if is_leftmost(axes):

@@ -75,7 +75,7 @@ def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> s
         "command": command,
         "machine": dict(machine),
         "task": summary.task,
-        "target": summary.target,
+        "targets": summary.targets,
         "missing": summary.missing,
         "contests": [_contest_values(contest) for contest in summary.contests],
         "runs": [asdict(o) for group in summary.outcomes.values() for o in group],

@@ -18,7 +18,7 @@ from hw_sim.break_even import (
     ratio_range,
     sensitivities,
 )
-from hw_sim.cost import Bill, Design, Range
+from hw_sim.cost import Bill, Design, Range, Terms
 from hw_sim.counts import OpCounts
 from hw_sim.technology import Technology
 
@@ -42,6 +42,8 @@ BESIDE_BITS = 8
 """Width at which the words beside an analog array or an event are priced."""
 SHOWN_PRICES = 3
 """Prices whose break-even point is stated, beside that of a weight write."""
+FAR = 1000.0
+"""Break-even prices further than this factor from the price are not worth stating."""
 
 
 @dataclass(frozen=True)
@@ -100,27 +102,30 @@ class Contest:
         factor = break_even_steps(self.ours, self.theirs)
         sentences = ["no number of steps is small enough"]
         if factor is not None:
-            sentences = [f"fewer than {factor * self.steps:.2g} steps (took {self.steps:.2g})"]
+            sentences = [f"fewer than {factor * self.steps:.3g} steps (took {self.steps:.3g})"]
         ours, theirs = self.ours.energy_terms(), self.theirs.energy_terms()
         shown = [swing.kind for swing in self.swings[:SHOWN_PRICES]]
         for kind in dict.fromkeys([*shown, "weight_write"]):
-            price = break_even_price(ours, theirs, kind)
-            if price is not None:
-                side = "under" if difference(ours, theirs, kind) > 0 else "over"
-                now = (ours | theirs)[kind][1].value
-                sentences.append(f"{kind} {side} {price * 1e12:.3g} pJ (now {now * 1e12:.3g})")
+            sentences += _tipping_point(ours, theirs, kind, 1e12, "pJ")
         return sentences
 
     def break_even_times(self) -> list[str]:
         """Say in sentences where the balance of time tips."""
         ours, theirs = self.ours.latency_terms(), self.theirs.latency_terms()
         sentences = []
-        for kind, (_, price) in (ours | theirs).items():
-            even = break_even_price(ours, theirs, kind)
-            if even is not None:
-                side = "under" if difference(ours, theirs, kind) > 0 else "over"
-                sentences.append(f"{kind} {side} {even * 1e9:.3g} ns (now {price.value * 1e9:.3g})")
+        for kind in ours | theirs:
+            sentences += _tipping_point(ours, theirs, kind, 1e9, "ns")
         return sentences or ["no single time decides"]
+
+
+def _tipping_point(ours: Terms, theirs: Terms, kind: str, scale: float, unit: str) -> list[str]:
+    """Say at which price the balance tips, unless that is far from every price there is."""
+    now = (ours | theirs)[kind][1].value if kind in ours | theirs else 0.0
+    even = break_even_price(ours, theirs, kind)
+    if even is None or not now / FAR <= even <= now * FAR:
+        return []
+    side = "under" if difference(ours, theirs, kind) > 0 else "over"
+    return [f"{kind} {side} {even * scale:.3g} {unit} (now {now * scale:.3g})"]
 
 
 def check_prices(
@@ -147,7 +152,8 @@ class Summary:
     """Everything that the report says; a contender is the learner and the substrate it ran on."""
 
     task: str
-    target: float
+    targets: Mapping[str, float]
+    """By substrate: the accuracy to which all learners are trained there."""
     outcomes: Mapping[tuple[str, str], Group]
     contests: tuple[Contest, ...]
     missing: tuple[str, ...]
@@ -156,10 +162,16 @@ class Summary:
     """By learner, and `sweep` for the smaller one of the sweeps."""
 
 
-def common_target(outcomes: Sequence[Outcome]) -> float:
-    """Return the highest whole percent that every run reached on its validation part."""
-    reached = [max(point.accuracy for point in outcome.curve) for outcome in outcomes]
-    return math.floor(100 * min(reached) + 1e-9) / 100
+def common_targets(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Return for each substrate the highest whole percent that every run there reached.
+
+    On the validation part, after any epoch.
+    """
+    reached: dict[str, float] = {}
+    for outcome in outcomes:
+        best = max(point.accuracy for point in outcome.curve)
+        reached[outcome.substrate] = min(best, reached.get(outcome.substrate, 1.0))
+    return {name: math.floor(100 * value + 1e-9) / 100 for name, value in reached.items()}
 
 
 def summarise(
@@ -171,28 +183,34 @@ def summarise(
     target: float | None,
     networks: Mapping[str, Network],
 ) -> Summary:
-    """Price every substrate in its technologies, at the accuracy that all of them reached."""
-    goal = common_target(outcomes) if target is None else target
+    """Price every substrate in its technologies, at the accuracy that all reached on it."""
+    goals = common_targets(outcomes)
+    if target is not None:
+        goals = dict.fromkeys(goals, target)
     groups: dict[tuple[str, str], Group] = {}
     for outcome in outcomes:
         key = outcome.learner, outcome.substrate
         groups[key] = (*groups.get(key, ()), outcome)
     late = [
-        f"{o.learner} on {o.substrate} with seed {o.seed} never reached {goal:.0%} on the "
-        "validation part"
+        f"{o.learner} on {o.substrate} with seed {o.seed} never reached "
+        f"{goals[o.substrate]:.0%} on the validation part"
         for o in outcomes
-        if o.first_epoch(goal) is None
+        if o.first_epoch(goals[o.substrate]) is None
     ]
-    usable = {k for k, g in groups.items() if all(o.first_epoch(goal) is not None for o in g)}
+    usable = {
+        key
+        for key, group in groups.items()
+        if all(o.first_epoch(goals[o.substrate]) is not None for o in group)
+    }
     contests = [
-        _contest(groups["eqprop", substrate], groups[rival, substrate], technologies[name], goal,
-                 networks)
+        _contest(groups["eqprop", substrate], groups[rival, substrate], technologies[name],
+                 goals[substrate], networks)
         for substrate in SUBSTRATES
         for name in chosen or NATURAL[substrate]
         for rival in RIVALS
         if {("eqprop", substrate), (rival, substrate)} <= usable
     ]  # fmt: skip
-    return Summary(task, goal, groups, tuple(contests), tuple(late), tuple(sweeps), networks)
+    return Summary(task, goals, groups, tuple(contests), tuple(late), tuple(sweeps), networks)
 
 
 def _contest(

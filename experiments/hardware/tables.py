@@ -54,7 +54,8 @@ def learning_table(summary: Summary) -> Table:
         group = summary.outcomes.get((learner, substrate))
         if not group:
             continue
-        epochs = [o.first_epoch(summary.target) for o in group]
+        target = summary.targets[substrate]
+        epochs = [o.first_epoch(target) for o in group]
         last = [o.curve[-1] for o in group]
         settled = [NONE] * 3
         if learner == "eqprop":
@@ -68,18 +69,20 @@ def learning_table(summary: Summary) -> Table:
                 SUBSTRATE_TITLES[substrate],
                 LEARNER_TITLES[learner],
                 percent(*accuracy_spread(group)),
+                f"{100 * target:.0f}",
                 ", ".join("never" if e is None else str(e) for e in epochs),
                 *settled,
             )
         )
     header = (
-        "Substrate", "Learner", "Test accuracy, %", f"Epochs to {summary.target:.0%}",
-        "Free steps", "Nudged steps", "Unsettled, %",
+        "Substrate", "Learner", "Test accuracy, %", "Target, %", "Epochs to it", "Free steps",
+        "Nudged steps", "Unsettled, %",
     )  # fmt: skip
     caption = (
         "Accuracy on the test part after the last epoch, mean ± deviation over seeds. The target "
-        "is one of the validation part. Steps are means of the last epoch; a noisy or coarse state "
-        "may never settle to the tolerance, and then uses all its steps."
+        "is the accuracy on the validation part that all learners reached on the substrate. Steps "
+        "are means of the last epoch; a noisy or coarse state may never settle to the tolerance, "
+        "and then uses all its steps."
     )
     return Table("Learning", header, tuple(rows), caption, 2)
 
@@ -215,7 +218,7 @@ def counts_table(summary: Summary) -> Table:
     for substrate, learner in product(SUBSTRATES, LEARNERS):
         if (learner, substrate) in summary.outcomes:
             outcome = summary.outcomes[learner, substrate][0]
-            epoch = outcome.first_epoch(summary.target) or len(outcome.curve)
+            epoch = outcome.first_epoch(summary.targets[substrate]) or len(outcome.curve)
             totals[f"{learner}, {substrate}"] = outcome.counts_at(epoch)
     kinds = sorted({key[2] for counts in totals.values() for key, _ in counts})
     rows = tuple((kind, *(f"{c.total(kind):,}" for c in totals.values())) for kind in kinds)
