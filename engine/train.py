@@ -20,6 +20,7 @@ from engine.predict import checked_data, evaluate
 from engine.progress import progress_bar
 from engine.run import Epoch, Run
 from engine.spectral import SpectralCap
+from engine.threads import fitting_threads
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def fit(
         checked_data(backend, *validation)
     run = _begin(backend, training, Path(checkpoint) if checkpoint and resume else None)
     warned = isinstance(training.beta, str)
-    with progress_bar() as bar:
+    with progress_bar() as bar, fitting_threads(backend.network, training.batch_size):
         task = bar.add_task("training", total=training.epochs, completed=run.epoch, note="")
         while run.epoch < training.epochs and not _is_stale(run, training):
             epoch = _train_epoch(backend, inputs, targets, training, run, step)

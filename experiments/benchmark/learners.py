@@ -20,6 +20,7 @@ from engine.params import Params
 from engine.predict import evaluate
 from engine.run import Run
 from engine.spectral import SpectralCap, starting_vectors
+from engine.threads import fitting_threads
 from engine.train import Training, train_step
 from experiments.tasks import Split
 
@@ -62,12 +63,13 @@ class EqPropLearner:
         self._steps.clear()
         x, size = self._split.x_train, self._training.batch_size
         order = self._run.rng.permutation(len(x))
-        for first in range(0, len(x), size):
-            rows = order[first : first + size]
-            report = train_step(
-                self._backend, x[rows], self._y[rows], self._training, self._run, self._total
-            )
-            self._steps.append((report.free_steps, report.nudged_steps))
+        with fitting_threads(self._backend.network, size):  # as `fit` does
+            for first in range(0, len(x), size):
+                rows = order[first : first + size]
+                report = train_step(
+                    self._backend, x[rows], self._y[rows], self._training, self._run, self._total
+                )
+                self._steps.append((report.free_steps, report.nudged_steps))
 
     def accuracy(self) -> float:
         """Return the share of right answers on the validation part."""
@@ -157,6 +159,7 @@ def unrolled(
     network: Network, params: Params, steps: int, split: Split, training: Training
 ) -> TorchLearner:
     """Build BPTT through `steps` free steps of the looped network, capped as EqProp's is."""
+    activate = {"tanh": torch.tanh, "relu": torch.relu}[network.layers[0].activation]
     theta = {name: torch.tensor(block, requires_grad=True) for name, block in params.items()}
     blocks: dict[str, FloatArray] = {"W_rec": theta["W_rec"].detach().numpy()}
     vectors, cap = starting_vectors(network), training.cap or SpectralCap()
@@ -164,9 +167,9 @@ def unrolled(
     def logits(x: torch.Tensor) -> torch.Tensor:
         weight = (theta["W_rec"] + theta["W_rec"].T) / 2
         drive = torch.addmm(theta["b"], x, theta["W_in"])
-        state = torch.tanh(drive)
+        state = activate(drive)
         for _ in range(steps):
-            state = torch.tanh(torch.addmm(drive, state, weight))
+            state = activate(torch.addmm(drive, state, weight))
         return torch.addmm(theta["b_out"], state, theta["W_out"])
 
     def enforce(step: int) -> None:
