@@ -15,7 +15,7 @@ NETWORKS = {
     "layered": layered((3, 4, 3, 2)),
     "squared": layered((3, 4, 2), "hard_sigmoid", "squared_error"),
 }
-FEW = Relaxation(4, 1e-12)
+FEW = Relaxation(2, 1e-12)
 """Each step is a run of Brian2, which is slow to start."""
 
 
@@ -29,14 +29,12 @@ def test_relaxation_and_gradient_agree_with_the_engine(network: Network) -> None
         backend = make(network, params)
         clamped = backend.clamp(x, y)
         free = backend.relax(clamped, relaxation=FEW)
-        nudged = backend.relax(clamped, 0.2, FEW, free.state)
         gradient = np.zeros(network.size)
         estimate(backend, clamped, centered(0.2), gradient, FEW, FEW)
-        found.append((free.state, nudged.state, free.steps, gradient))
+        found.append((free.state, free.steps, gradient))
     for ours, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
-    assert np.abs(found[0][0] - found[0][1]).max() > 1e-3  # the nudge is there
-    assert np.abs(found[0][3]).max() > 1e-3
+    assert np.abs(found[0][2]).max() > 1e-3
 
 
 def test_an_update_changes_what_brian2_runs() -> None:
