@@ -24,19 +24,19 @@ def trends_table(sweeps: Sequence[Outcome]) -> Table:
     shared, split = (defect_label(0.1, apart) for apart in (False, True))
     rows: list[tuple[Cell, ...]] = []
     if narrow in means:
-        claim = "10-bit parameters with a 4-bit read-out still learn (Gower 2025)"
+        claim = "10-bit parameters with a 4-bit\nread-out still learn (Gower 2025)"
         rule = f"as good as {WEIGHT_BITS[-1]}-bit weights"
         seen = means[narrow] >= means[wide] - CLOSE
         rows.append((claim, rule, _measured(means, narrow, wide), _badge(seen)))
     if enough in means:
-        claim = "nonlinear updates are fine if Roff / Ron is at least 10 (Müller 2025)"
-        rule = f"10 is as good as {RATIOS[-1]:g}, and {RATIOS[0]:g} is worse"
+        claim = "nonlinear updates are fine if\nRoff / Ron is at least 10 (Müller 2025)"
+        rule = f"10 is as good as {RATIOS[-1]:g},\nand {RATIOS[0]:g} is worse"
         seen = means[enough] >= means[best] - CLOSE > means[least]
         rows.append((claim, rule, _measured(means, least, enough, best), _badge(seen)))
     if shared in means:
         claim = (
-            "at 10 % defects one crossbar shared by the phases holds (92 % on MNIST), one for each "
-            "phase does not (33 %; Oh, Yoon and Min 2025)"
+            "at 10 % defects one crossbar shared by the\nphases holds (92 % on MNIST), one for "
+            "each\ndoes not (33 %; Oh, Yoon and Min 2025)"
         )
         seen = means[split] < means[shared] - CLOSE
         rows.append((claim, "two arrays are worse", _measured(means, shared, split), _badge(seen)))

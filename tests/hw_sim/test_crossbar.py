@@ -117,21 +117,25 @@ def test_reading_noise_leaves_the_mean_in_place(case: Case) -> None:
     assert np.linalg.norm(states.mean(0) - ideal) < bias + chance
 
 
-def test_the_error_goes_back_through_a_noisy_array() -> None:
-    """In one nudged step of a network without recurrence only that array is noisy."""
+@pytest.mark.parametrize("read", ["none", "noise", "noise_in", "noise_out", "noise_back"])
+def test_every_read_of_an_array_has_its_own_noise(read: str) -> None:
+    """In one nudged step from zero, with only one of the four kinds of reads noisy."""
     params = first_params()
     params["W_in"][...] = params["W_rec"][...] = 0.0
-    x, y = np.zeros((200, 6)), np.eye(3)[np.zeros(200, int)]
-    spreads = []
-    for noise in (0.0, 0.05):
-        backend = CrossbarBackend(NETWORK, params, replace(IDEAL, read_noise=noise))
-        phase = backend._phases[0]
-        phase.noise[:] = phase.noise_in[:] = phase.noise_out[:] = 0.0
-        nudged = backend.relax(backend.clamp(x, y), 0.5, Relaxation(1, 0.0))
-        spreads.append(nudged.state.std(0))
-    assert spreads[0].max() < 1e-12
-    # The noise of `n` cells of about half the largest conductance each, times beta.
-    np.testing.assert_allclose(spreads[1], 0.5 * 0.05 * 2.0 * np.sqrt(2 * 3 / 4), rtol=0.3)
+    x, y = np.zeros((400, 6)), np.eye(3)[np.zeros(400, int)]
+    backend = CrossbarBackend(NETWORK, params, replace(IDEAL, read_noise=0.05))
+    phase = backend._phases[0]
+    for name in {"noise", "noise_in", "noise_out", "noise_back"} - {read}:
+        getattr(phase, name)[:] = 0.0
+    spread = backend.relax(backend.clamp(x, y), 0.5, Relaxation(1, 0.0)).state.std(0)
+    # A pair of cells in the middle of their range has the power 2 / 4; 10, 6 or 3 of them add up.
+    power = {"noise": 10, "noise_in": 6, "noise_back": 3 * 0.5**2}
+    if read == "none":
+        assert spread.max() < 1e-12
+    elif read in power:
+        np.testing.assert_allclose(spread, 0.05 * 2.0 * np.sqrt(power[read] / 2), rtol=0.3)
+    else:
+        assert spread.min() > 1e-5
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])

@@ -135,6 +135,9 @@ def test_one_neuron_by_hand() -> None:
     # Next: 5120 - 32 * 71 = 2848, round(2848 / 256) = 11, tanh(11/32) = 0.3308 = 42/128.
     second = backend.relax(clamped, relaxation=Relaxation(1, 0.0))
     assert second.state.tolist() == [[42 / 128]]
+    # Then: 5120 - 32 * 42 = 3776, 14.75 of 256 is rounded to 15, tanh(15/32) = 0.4371 = 56/128.
+    third = backend.relax(clamped, relaxation=Relaxation(2, 0.0))
+    assert third.state.tolist() == [[56 / 128]]
     update = Params(network, np.zeros(network.size))
     update["b"][...] = 3 / 64
     backend.apply(update.theta)
