@@ -143,8 +143,12 @@ def count_no_saturation(patch: pytest.MonkeyPatch) -> None:
 
 
 def lose_a_phase(patch: pytest.MonkeyPatch) -> None:
-    parts = Bill.energy_by_phase
-    patch.setattr(Bill, "energy_by_phase", lambda bill: {"free": parts(bill)["free"]})
+    parts = Bill.energy_parts
+
+    def freely(bill: Bill) -> dict[tuple[str, str, str], float]:
+        return {key: joules for key, joules in parts(bill).items() if key[0] == "free"}
+
+    patch.setattr(Bill, "energy_parts", freely)
 
 
 def leave_the_range(patch: pytest.MonkeyPatch) -> None:
