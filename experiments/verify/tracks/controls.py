@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.backend import Clamped, Equilibrium, Relaxation
+from engine.backend import Backend, Clamped, Equilibrium, Relaxation
 from engine.compiled import NumbaBackend
 from engine.params import initial_params
 from engine.predict import predict_proba
@@ -42,6 +42,12 @@ class UnnudgedBackend(NumbaBackend):
         start: FloatArray | None,
     ) -> Equilibrium:
         return super()._relax(clamped, 0.0, relaxation, start)
+
+    def _relax_opposite(
+        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray
+    ) -> tuple[Equilibrium, Equilibrium]:
+        """Relax one after the other: rows of one batch round differently, and Adam would follow."""
+        return Backend._relax_opposite(self, clamped, beta, relaxation, start)
 
 
 @dataclass(frozen=True)
@@ -167,7 +173,9 @@ def verify(size: Size) -> Finding:
 
 def train_variant(variant: Variant, seed: int, epochs: int) -> Trained:
     """Train once and measure on the test part."""
-    settings = replace(settings_for(TASK, variant.contestant), hidden=HIDDEN, epochs=epochs)
+    usual = settings_for(TASK, variant.contestant)
+    # Without decay, so that a weight changes by what it learns alone.
+    settings = replace(usual, hidden=HIDDEN, epochs=epochs, decay=0.0)
     job = Job(find_task(TASK), variant.contestant, seed, settings)
     split, training = job.task.load(seed).joined(), replace(job.training, frozen=variant.frozen)
     params = initial_params(job.network, np.random.default_rng(seed))
