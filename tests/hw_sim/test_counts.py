@@ -40,14 +40,14 @@ def _batch(network: Network) -> tuple[np.ndarray, np.ndarray]:
 def _one_estimate(backend: Backend, relaxation: Relaxation) -> list[int]:
     """Estimate one gradient; return the evaluations of the free and of the nudged phases."""
     evaluations = [0, 0]
-    relax = backend.relax
+    relax = backend._relax
 
-    def watched(clamped, beta=0.0, relaxation=None, start=None):  # type: ignore[no-untyped-def]
+    def watched(clamped, beta, relaxation, start):  # type: ignore[no-untyped-def]
         found = relax(clamped, beta, relaxation, start)
         evaluations[beta != 0.0] += int(found.steps.sum())
         return found
 
-    backend.relax = watched  # type: ignore[method-assign]
+    backend._relax = watched  # type: ignore[method-assign]
     clamped = backend.clamp(*_batch(backend.network))
     gradient = np.zeros(backend.network.size)
     estimate(backend, clamped, centered(0.25), gradient, relaxation, relaxation)
