@@ -188,15 +188,16 @@ class Backend(ABC):
         `start (samples, units)` is not changed. Raises `DivergenceError` on the first NaN.
         """
         relaxation = relaxation or Relaxation()
-        start = self._checked_start(clamped, beta, relaxation, start)
-        return _finite(self._relax(clamped, float(beta), relaxation, start))
+        self._check_relaxation(clamped, beta, relaxation)
+        begin = None if start is None else self._checked_start(clamped, start)
+        return _finite(self._relax(clamped, float(beta), relaxation, begin))
 
     def relax_opposite(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: npt.ArrayLike
     ) -> tuple[Equilibrium, Equilibrium]:
         """Relax to the equilibria of `E + beta C` and `E - beta C`, both from `start`."""
-        begin = self._checked_start(clamped, beta, relaxation, start)
-        assert begin is not None
+        self._check_relaxation(clamped, beta, relaxation)
+        begin = self._checked_start(clamped, start)
         plus, minus = self._relax_opposite(clamped, float(beta), relaxation, begin)
         return _finite(plus), _finite(minus)
 
@@ -259,14 +260,8 @@ class Backend(ABC):
         self._accumulate(clamped, alone, gradient, energy, cost)
         self._accumulate(clamped, other, gradient, -energy, 0.0)
 
-    def _checked_start(
-        self,
-        clamped: Clamped,
-        beta: float,
-        relaxation: Relaxation,
-        start: npt.ArrayLike | None,
-    ) -> FloatArray | None:
-        """Refuse a relaxation that cannot be run; return the start as the backend takes it."""
+    def _check_relaxation(self, clamped: Clamped, beta: float, relaxation: Relaxation) -> None:
+        """Refuse a relaxation that cannot be run."""
         self._check_fresh(clamped)
         if relaxation.solver not in self.solvers:
             raise EngineError(f"{type(self).__name__} has no solver '{relaxation.solver}'.")
@@ -277,8 +272,8 @@ class Backend(ABC):
             raise EngineError(f"beta is {beta}, expected a finite number.")
         if beta != 0.0 and clamped.y is None:
             raise EngineError(f"a nudge of beta {beta} needs targets y, but none were clamped.")
-        if start is None:
-            return None
+
+    def _checked_start(self, clamped: Clamped, start: npt.ArrayLike) -> FloatArray:
         checked = checked_matrix("start", start, self.network.units, self.dtype)
         if len(checked) != len(clamped.x):
             raise EngineError(f"start has {len(checked)} samples, x has {len(clamped.x)}.")

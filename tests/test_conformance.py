@@ -138,6 +138,17 @@ def test_opposite_phases_are_the_two_relaxations(trial: Trial, max_steps: int) -
             assert found.beta == beta
 
 
+def test_opposite_phases_need_a_start_and_targets(looped: Trial) -> None:
+    backend, clamped = looped.backend, looped.clamped
+    start = np.zeros((SAMPLES, looped.network.units))
+    with pytest.raises(EngineError, match="start"):
+        backend.relax_opposite(clamped, 0.2, Relaxation(), None)  # type: ignore[arg-type]
+    with pytest.raises(EngineError, match="start has 1 samples"):
+        backend.relax_opposite(clamped, 0.2, Relaxation(), start[:1])
+    with pytest.raises(EngineError, match="needs targets"):
+        backend.relax_opposite(backend.clamp(clamped.x), 0.2, Relaxation(), start)
+
+
 def test_nudging_moves_the_cost_the_right_way(trial: Trial) -> None:
     free = trial.relax()
     towards, away = (mean_cost(trial, trial.relax(b, free.state).state) for b in (0.1, -0.1))
