@@ -17,6 +17,7 @@ from engine.errors import EngineError
 from engine.network import Network
 from engine.params import Params
 from engine.readout import SoftmaxReadout, SquaredError
+from engine.threads import row_blocks, run_blocks
 
 
 class NumbaBackend(Backend):
@@ -66,26 +67,47 @@ class NumbaBackend(Backend):
         if start is None:
             start = np.empty_like(clamped.drive)
             kernels.activate(self._layers, clamped.drive, start)
-        samples, twins = len(start), not isinstance(beta, float)
+        samples = len(start)
         targets = clamped.y if clamped.y is not None else np.empty((samples, 0), self.dtype)
         net = kernels.Program(self._params.theta, self._layers, self._messages, self._readout)
         phase = kernels.Phase(clamped.drive, targets, np.full(samples, beta, self.dtype))
-        work = self._work(samples)
         ended = kernels.Ended(
             start.copy(), np.zeros(samples, np.int64), np.zeros(samples, self.dtype)
         )
+        blocks = row_blocks(samples)
+        twins = not isinstance(beta, float) and len(blocks) == 1
+
+        def solve(rows: slice) -> None:
+            part = kernels.Phase(*(whole[rows] for whole in phase))
+            end = kernels.Ended(*(whole[rows] for whole in ended))
+            self._solve(net, part, start[rows], relaxation, twins, end)
+
+        run_blocks(solve, blocks)
+        # In double, as the kernel compares: numpy would round the tolerance to float32.
+        converged = ended.residual <= np.float64(relaxation.tolerance)
+        return Equilibrium(ended.state, ended.steps, ended.residual, converged, float(np.max(beta)))
+
+    def _solve(
+        self,
+        net: kernels.Program,
+        phase: kernels.Phase,
+        start: FloatArray,
+        relaxation: Relaxation,
+        twins: bool,
+        ended: kernels.Ended,
+    ) -> None:
+        """Run the solver on a block of rows, with buffers of its own."""
+        samples = len(start)
+        work = self._work(samples)
         limits = (relaxation.tolerance, relaxation.max_steps, ended)
         if relaxation.solver == "fixed_point":
-            damping = clamped.drive.dtype.type(relaxation.damping)
+            damping = start.dtype.type(relaxation.damping)
             kernels.relax_fixed_point(net, phase, start, work, damping, twins, *limits)
         elif relaxation.solver == "alternating":
             kernels.relax_alternating(net, phase, start, work, *limits)
         else:
             history = self._history(samples, relaxation.memory)
             kernels.relax_anderson(net, phase, start, work, history, *limits)
-        # In double, as the kernel compares: numpy would round the tolerance to float32.
-        converged = ended.residual <= np.float64(relaxation.tolerance)
-        return Equilibrium(ended.state, ended.steps, ended.residual, converged, float(np.max(beta)))
 
     def _relax_opposite(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray

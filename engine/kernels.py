@@ -14,7 +14,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg.cython_blas  # noqa: F401  numba's BLAS: loaded now, thread limits can reach it
 from numba import njit, types
 from numba.extending import overload
 
@@ -32,8 +31,8 @@ FEW_BYTES = 96
 
 # Division by zero gives what IEEE 754 says: a branch that could raise would keep every loop with a
 # division from being vectorised. Of fastmath only fused multiply-add: it keeps NaN, infinity and
-# the order of sums.
-_compiled = njit(cache=True, error_model="numpy", fastmath={"contract"})
+# the order of sums. Without the GIL, blocks of rows relax on several cores at once.
+_compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 
 
 class Program(NamedTuple):

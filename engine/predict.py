@@ -10,6 +10,7 @@ from engine.backend import Backend, Relaxation
 from engine.errors import EngineError, check_count
 from engine.network import Network
 from engine.readout import SoftmaxReadout
+from engine.threads import fitting_threads
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,11 @@ def predict_outputs(
     inputs = checked_matrix("x", x, backend.network.inputs, backend.dtype)
     check_count("batch_size", batch_size)
     outputs = np.empty((len(inputs), backend.network.outputs), backend.dtype)
-    for first in range(0, len(inputs), batch_size):
-        rows = slice(first, first + batch_size)
-        settled = backend.relax(backend.clamp(inputs[rows]), relaxation=relaxation)
-        outputs[rows] = backend.predict(settled)
+    with fitting_threads(backend.network, batch_size):
+        for first in range(0, len(inputs), batch_size):
+            rows = slice(first, first + batch_size)
+            settled = backend.relax(backend.clamp(inputs[rows]), relaxation=relaxation)
+            outputs[rows] = backend.predict(settled)
     return outputs
 
 
@@ -103,15 +105,16 @@ def evaluate(
     inputs, targets = checked_data(backend, x, y)
     check_count("batch_size", batch_size)
     cost = steps = unsettled = right = 0.0
-    for first in range(0, len(inputs), batch_size):
-        rows = slice(first, first + batch_size)
-        settled = backend.relax(backend.clamp(inputs[rows]), relaxation=relaxation)
-        read = network.of(network.readout.layer, settled.state)
-        cost += float(network.readout.cost(backend.params, read, targets[rows]).sum())
-        guess = backend.predict(settled).argmax(axis=1)
-        right += float((guess == targets[rows].argmax(axis=1)).sum())
-        steps += float(settled.steps.sum())
-        unsettled += float((~settled.converged).sum())
+    with fitting_threads(network, batch_size):
+        for first in range(0, len(inputs), batch_size):
+            rows = slice(first, first + batch_size)
+            settled = backend.relax(backend.clamp(inputs[rows]), relaxation=relaxation)
+            read = network.of(network.readout.layer, settled.state)
+            cost += float(network.readout.cost(backend.params, read, targets[rows]).sum())
+            guess = backend.predict(settled).argmax(axis=1)
+            right += float((guess == targets[rows].argmax(axis=1)).sum())
+            steps += float(settled.steps.sum())
+            unsettled += float((~settled.converged).sum())
     count = len(inputs)
     accuracy = right / count if np.ndim(y) == 1 else None
     return Evaluation(cost / count, accuracy, steps / count, unsettled / count)

@@ -1,14 +1,15 @@
-"""Small products keep BLAS to one thread, and only while they last."""
+"""Small products keep BLAS to one thread while they last; many rows go to all cores in blocks."""
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from engine import threads
+from engine.backend import Relaxation
 from engine.compiled import NumbaBackend
-from engine.network import looped_mlp
+from engine.network import layered, looped_mlp
 from engine.params import initial_params
-from engine.threads import LARGE, fitting_threads
+from engine.threads import BLOCK, LARGE, fitting_threads, one_blas_thread, row_blocks, run_blocks
 from engine.train import Training, fit, train_step
 
 NETWORK = looped_mlp(4, 8, 2)
@@ -25,8 +26,11 @@ def test_a_small_batch_has_one_thread_and_a_large_one_what_there_was() -> None:
         with fitting_threads(NETWORK, 32):
             assert blas_threads() == {1}
         assert blas_threads() == before
-        with fitting_threads(NETWORK, LARGE // largest):
+        wide = looped_mlp(4, 1 + int((LARGE / BLOCK) ** 0.5), 2)
+        with fitting_threads(wide, BLOCK):
             assert blas_threads() == before
+        with fitting_threads(NETWORK, LARGE // largest):  # many rows: their blocks have the cores
+            assert blas_threads() == {1}
 
 
 def test_fit_holds_blas_to_one_thread_and_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,3 +49,55 @@ def test_fit_holds_blas_to_one_thread_and_gives_it_back(monkeypatch: pytest.Monk
         fit(backend, x, y, Training(epochs=1), step=watched)
         assert blas_threads() == before
     assert seen == [{1}, before]
+
+
+@pytest.mark.parametrize("samples", [1, BLOCK, 2 * BLOCK - 1, 2 * BLOCK, 3 * BLOCK + 1, 9 * BLOCK])
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_blocks_share_a_batch_without_gap_among_the_cores_that_gain(
+    samples: int, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "usable_cores", lambda: cores)
+    blocks = row_blocks(samples)
+    rows = [row for block in blocks for row in range(samples)[block]]
+    assert rows == list(range(samples))
+    assert len(blocks) == 1 or min(block.stop - block.start for block in blocks) >= BLOCK
+    assert len(blocks) == max(1, min(cores, samples // BLOCK))
+
+
+def test_blocks_use_the_cores_that_blas_was_allowed() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        allowed = max(blas_threads())  # one, where the machine has one core
+        with one_blas_thread(), one_blas_thread():
+            assert len(row_blocks(8 * BLOCK)) == allowed
+        with threadpool_limits(1, user_api="blas"):
+            assert len(row_blocks(8 * BLOCK)) == 1
+
+
+@pytest.mark.parametrize("solver", ["fixed_point", "alternating", "anderson"])
+def test_equilibria_do_not_depend_on_the_blocks(
+    solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(1)
+    network = layered((5, 9, 7, 3)) if solver == "alternating" else looped_mlp(5, 9, 3)
+    backend = NumbaBackend(network, initial_params(network, rng, np.float64))
+    samples = 2 * BLOCK + 3
+    clamped = backend.clamp(rng.standard_normal((samples, 5)), np.eye(3)[np.arange(samples) % 3])
+    relaxation = Relaxation(40, 1e-9, solver)  # type: ignore[arg-type]
+    found = []
+    for cores in (1, 2):
+        monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
+        free = backend.relax(clamped, 0.0, relaxation)
+        found.append((free, *backend.relax_opposite(clamped, 0.1, relaxation, free.state)))
+    for whole, parts in zip(*found, strict=True):
+        np.testing.assert_allclose(parts.state, whole.state, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(parts.steps, whole.steps)
+        assert parts.beta == whole.beta
+
+
+def test_an_error_in_a_block_reaches_the_caller() -> None:
+    def work(rows: slice) -> None:
+        if rows.start > 0:
+            raise ArithmeticError(f"row {rows.start}")
+
+    with pytest.raises(ArithmeticError, match="row 3"):
+        run_blocks(work, [slice(0, 3), slice(3, 5)])
