@@ -23,7 +23,7 @@ INPUTS, OUTPUTS = 64, 10
 NORM = 0.95
 COMPILED_CELLS = ((64, 16), (256, 128), (1024, 128))
 """Where `torch.compile` takes part: it compiles again for every shape."""
-EFFORT = Effort(1.0, fewest=3, most=40)
+EFFORT = Effort(1.5, fewest=3, most=40)
 
 NO_COMPILER = "torch.compile was not measured: it needs a C++ compiler, and there is none."
 
@@ -74,7 +74,7 @@ def measure_cell(
     width: int, batch: int, threads: int, effort: Effort, compiled: bool
 ) -> list[Cell]:
     """Measure one shape."""
-    times = interleave(prepare(width, batch, compiled), effort)
+    times = interleave(prepare(width, batch, compiled), effort, threads)
     bare = times["bare products"]
     return [
         Cell(

@@ -17,6 +17,10 @@ from engine.arrays import FloatArray
 
 Contestant = Callable[[], object]
 
+REST = 0.06
+"""Seconds after which an idle thread of a library sleeps. Until then it looks for work on a core
+that the next contestant, with threads of its own, would have to share with it."""
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -59,8 +63,13 @@ def spread(values: Sequence[float] | FloatArray) -> Spread:
     return Spread(float(median), float(low), float(high))
 
 
-def interleave(contestants: Mapping[str, Contestant], effort: Effort) -> dict[str, Times]:
-    """Time all contestants round by round."""
+def interleave(
+    contestants: Mapping[str, Contestant], effort: Effort, threads: int = 1
+) -> dict[str, Times]:
+    """Time all contestants round by round.
+
+    With several threads each one waits until those of the others sleep, and wakes its own.
+    """
     first = {name: seconds_of(run) for name, run in contestants.items()}
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     began = time.perf_counter()
@@ -68,6 +77,9 @@ def interleave(contestants: Mapping[str, Contestant], effort: Effort) -> dict[st
         if done >= effort.fewest and time.perf_counter() - began > effort.seconds:
             break
         for name, run in contestants.items():
+            if threads > 1:
+                time.sleep(REST)
+                run()
             seconds[name].append(seconds_of(run))
     return {name: Times(first[name], np.array(taken)) for name, taken in seconds.items()}
 

@@ -19,7 +19,7 @@ from experiments.benchmark.growth import Exponents, FirstStep, GrowthPoint, fit_
 from experiments.benchmark.learners import EqPropLearner, feedforward, unrolled
 from experiments.benchmark.probe import Footprint, Setting
 from experiments.benchmark.report import Results, build_document, write_report
-from experiments.benchmark.timing import Effort, Spread, fixed_threads, interleave
+from experiments.benchmark.timing import REST, Effort, Spread, fixed_threads, interleave
 from experiments.tasks import TASKS
 
 ONCE = Effort(0.0, fewest=2, most=2)
@@ -59,6 +59,14 @@ def test_rounds_go_on_until_the_time_is_over_or_they_are_enough(monkeypatch):
     monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
     for effort, count in ((Effort(2.5, 1, 9), 3), (Effort(0.0, 2, 9), 2), (Effort(99.0, 1, 4), 4)):
         assert len(interleave({"one": run}, effort)["one"].rounds) == count
+
+
+def test_with_threads_a_contestant_rests_and_wakes_its_own_before_it_is_timed(monkeypatch):
+    happened = []
+    monkeypatch.setattr(timing.time, "sleep", happened.append)
+    runs = {name: lambda name=name: happened.append(name) for name in "ab"}
+    interleave(runs, Effort(0.0, 1, 1), threads=2)
+    assert happened == ["a", "b", REST, "a", "a", REST, "b", "b"]
 
 
 def test_threads_are_given_back():
