@@ -6,7 +6,7 @@ from experiments.hardware.settings import RIVALS
 from experiments.hardware.summary import Contest, Summary
 from experiments.hardware.tables import (
     LEARNER_TITLES,
-    break_even_table,
+    break_even_tables,
     counts_table,
     headline_table,
     inference_table,
@@ -67,7 +67,7 @@ def build_document(
         _section("Results", learning_table(summary), headline_table(contests)),
         _section("Missing", Bullets(summary.missing) if summary.missing else None),
         _section("Energy", figures.get("energy"), inference_table(contests)),
-        _section("When does EqProp win?", break_even_table(contests), figures.get("break_even")),
+        _section("When does EqProp win?", *break_even_tables(contests), figures.get("break_even")),
         _section("Which prices decide?", sensitivity_table(contests), figures.get("sensitivity")),
         _section("Time, memory, area, wear", resources_table(contests)),
         _section("Trends", trends_table(summary.sweeps), figures.get("pareto"), *_sweeps(summary)),

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from experiments.hardware.summary import Contest, Summary, accuracy_spread, design_of
-from experiments.hardware.tables import in_units
+from experiments.reporting.number_text import in_units
 from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import (
     BLUE,

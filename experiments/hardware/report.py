@@ -14,7 +14,7 @@ from experiments.hardware.document import build_document, lead_sentences
 from experiments.hardware.plots import draw_plots
 from experiments.hardware.summary import Contest, Summary, scaled
 from experiments.hardware.tables import (
-    break_even_table,
+    break_even_tables,
     compare_table,
     headline_table,
     learning_table,
@@ -56,7 +56,7 @@ def print_summary(summary: Summary, console: Console) -> None:
     """Print the main tables and what is missing."""
     tables = [
         learning_table(summary), headline_table(summary.contests),
-        break_even_table(summary.contests), trends_table(summary.sweeps),
+        *break_even_tables(summary.contests), trends_table(summary.sweeps),
     ]  # fmt: skip
     for table in tables:
         if table.rows:

@@ -10,6 +10,7 @@ import numpy as np
 from engine.network import Network
 from experiments.hardware.runs import Outcome
 from experiments.hardware.settings import RIVALS, SUBSTRATES
+from experiments.reporting.number_text import in_units
 from hw_sim.break_even import (
     Swing,
     break_even_price,
@@ -106,7 +107,7 @@ class Contest:
         ours, theirs = self.ours.energy_terms(), self.theirs.energy_terms()
         shown = [swing.kind for swing in self.swings[:SHOWN_PRICES]]
         for kind in dict.fromkeys([*shown, "weight_write"]):
-            sentences += _tipping_point(ours, theirs, kind, 1e12, "pJ")
+            sentences += _tipping_point(ours, theirs, kind, "J")
         return sentences
 
     def break_even_times(self) -> list[str]:
@@ -114,18 +115,18 @@ class Contest:
         ours, theirs = self.ours.latency_terms(), self.theirs.latency_terms()
         sentences = []
         for kind in ours | theirs:
-            sentences += _tipping_point(ours, theirs, kind, 1e9, "ns")
+            sentences += _tipping_point(ours, theirs, kind, "s")
         return sentences or ["no single time decides"]
 
 
-def _tipping_point(ours: Terms, theirs: Terms, kind: str, scale: float, unit: str) -> list[str]:
+def _tipping_point(ours: Terms, theirs: Terms, kind: str, unit: str) -> list[str]:
     """Say at which price the balance tips, unless that is far from every price there is."""
     now = (ours | theirs)[kind][1].value if kind in ours | theirs else 0.0
     even = break_even_price(ours, theirs, kind)
     if even is None or not now / FAR <= even <= now * FAR:
         return []
     side = "under" if difference(ours, theirs, kind) > 0 else "over"
-    return [f"{kind} {side} {even * scale:.3g} {unit} (now {now * scale:.3g})"]
+    return [f"{kind} {side} {in_units(even, unit)} (now {in_units(now, unit)})"]
 
 
 def check_prices(

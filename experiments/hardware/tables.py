@@ -10,7 +10,7 @@ from experiments.hardware.runs import Outcome
 from experiments.hardware.settings import LEARNERS, SUBSTRATES
 from experiments.hardware.summary import Contest, Summary, accuracy_spread, scaled
 from experiments.reporting.document import Badge, Cell, Table, Tone
-from experiments.reporting.number_text import NONE, number, percent
+from experiments.reporting.number_text import NONE, in_units, number, percent
 from hw_sim.cost import Range, grouped
 from hw_sim.technology import Technology
 
@@ -24,15 +24,6 @@ TONES: dict[str, Tone] = {"cheaper": "good", "dearer": "bad", "undecided": "open
 STATUS_TONES: dict[str, Tone] = {
     "ran": "good", "read": "good", "second-hand": "open", "recalled": "bad"
 }  # fmt: skip
-PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"), (1e-15, "f"))
-
-
-def in_units(value: float, unit: str) -> str:
-    """Return a physical value with a prefix, such as `3.2 µJ`."""
-    if value == 0.0:
-        return f"0 {unit}"
-    scale, prefix = next((p for p in PREFIXES if abs(value) >= p[0]), PREFIXES[-1])
-    return f"{value / scale:.3g} {prefix}{unit}"
 
 
 def range_text(value: Range, unit: str) -> str:
@@ -162,20 +153,33 @@ def resources_table(contests: Sequence[Contest]) -> Table:
     return Table("Time, memory, area, wear", header, tuple(rows), caption, 3)
 
 
-def break_even_table(contests: Sequence[Contest]) -> Table:
-    """Where the balance tips."""
-    rows = [
-        (*names(contest), ";\n".join(contest.break_even()), ";\n".join(contest.break_even_times()))
-        for contest in contests
-    ]
+def break_even_tables(contests: Sequence[Contest]) -> tuple[Table, Table]:
+    """Where the balance of energy tips, and that of time."""
     caption = (
         "EqProp takes less than its rival if one of these holds and all else stays at its nominal "
-        "price. Energies and times are straight lines in each, so the points are exact. Steps are "
-        "those of a sample in its three phases together; on a crossbar cell_read is the time of "
-        "settling."
+        "price. {} are straight lines in each, so the points are exact. {}"
     )
-    header = ("Substrate", "Technology", "Against", "Less energy if", "Less time if")
-    return Table("Break-even", header, tuple(rows), caption, 5)
+    steps = "Steps are those of a sample in its three phases together."
+    settling = "On a crossbar cell_read is the time of settling."
+    owners = ("Substrate", "Technology", "Against")
+    energy = tuple((*names(c), ";\n".join(c.break_even())) for c in contests)
+    time = tuple((*names(c), ";\n".join(c.break_even_times())) for c in contests)
+    return (
+        Table(
+            "Break-even of energy",
+            (*owners, "Less energy if"),
+            energy,
+            caption.format("Energies", steps),
+            4,
+        ),
+        Table(
+            "Break-even of time",
+            (*owners, "Less time if"),
+            time,
+            caption.format("Times", settling),
+            4,
+        ),
+    )
 
 
 def sensitivity_table(contests: Sequence[Contest]) -> Table:

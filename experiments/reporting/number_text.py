@@ -7,6 +7,7 @@ from typing import Any
 MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
 """Stands where there is no number."""
+PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"), (1e-15, "f"))
 
 
 def percent(mean: float, std: float = math.nan) -> str:
@@ -38,6 +39,14 @@ def number(value: float, digits: int = 1) -> str:
 def setting(values: Sequence[Any]) -> str:
     """Return the value of a setting, or all of them if runs differ."""
     return " / ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+
+
+def in_units(value: float, unit: str) -> str:
+    """Return a physical value with a prefix, such as `3.2 µJ`."""
+    if value == 0.0:
+        return f"0 {unit}"
+    scale, prefix = next((p for p in PREFIXES if abs(value) >= p[0]), PREFIXES[-1])
+    return f"{value / scale:.3g} {prefix}{unit}"
 
 
 def _with_minus(text: str) -> str:

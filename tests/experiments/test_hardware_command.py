@@ -15,10 +15,10 @@ from engine.errors import EngineError
 from experiments.hardware.runs import Job, network_of, run_job
 from experiments.hardware.settings import LEARNERS, SUBSTRATES, Settings, changed
 from experiments.hardware.sweeps import defect_label, sweep_jobs
-from experiments.hardware.tables import in_units
 from experiments.hardware.trends import trends_table
 from experiments.hardware.tune import choose, tuning_jobs
 from experiments.reporting.document import text_of
+from experiments.reporting.number_text import in_units
 from experiments.tasks import Task, task_from_file
 from hw_sim.counts import OpCounts
 
@@ -152,6 +152,14 @@ def test_a_trend_is_seen_only_where_it_was_measured(task: Task) -> None:
         ((*_, measured, badge),) = trends_table(sweeps).rows
         assert text_of(badge) == expected
         assert "82.00" in text_of(measured)
+    for least, expected in ((0.88, "no"), (0.5, "yes")):
+        scores = {"1.2": least, "10": 0.89, "100": 0.9}
+        sweeps = [
+            replace(found, label=f"Roff/Ron {ratio}", accuracy=accuracy)
+            for ratio, accuracy in scores.items()
+        ]
+        enough, far_below = trends_table(sweeps).rows
+        assert (text_of(enough[-1]), text_of(far_below[-1])) == ("yes", expected)
 
 
 @pytest.mark.parametrize(
