@@ -26,7 +26,7 @@ from engine.errors import EngineError
 from engine.progress import progress_bar
 from experiments.hardware.report import compare_reports, print_summary, write_report
 from experiments.hardware.runs import Job, Outcome, network_of, run_job
-from experiments.hardware.settings import LEARNERS, SUBSTRATES, Settings, changed
+from experiments.hardware.settings import LEARNERS, SUBSTRATES, TUNED, Settings, changed
 from experiments.hardware.summary import NATURAL, check_prices, summarise
 from experiments.hardware.sweeps import sweep_jobs
 from experiments.hardware.tune import choose, tuning_jobs
@@ -126,7 +126,8 @@ def _settings(options: argparse.Namespace) -> Settings:
         if len(options.bits) == 2:
             digital = replace(digital, state_bits=state)
         settings = replace(settings, digital=digital)
-    settings.training(0)  # refuses what the engine refuses, before any work
+    for contender in TUNED:  # refuse what the engine refuses, before any work
+        settings.chosen(*contender).training(0)
     return settings
 
 

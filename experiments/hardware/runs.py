@@ -91,7 +91,8 @@ def network_of(job: Job) -> Network:
 
 def run_job(job: Job) -> Outcome:
     """Train on the training part, watch the validation part, measure on the test part."""
-    settings, network = job.settings, network_of(job)
+    settings = job.settings.chosen(job.learner, job.substrate)
+    network = network_of(job)
     split = job.task.load(job.seed)
     chip = make_substrate(job.substrate, network, settings, job.seed)
     rival = make_rival(job.learner, settings)
@@ -148,5 +149,5 @@ def _accuracy(
     """Return the share of right answers, of the network as its learner runs it."""
     if rival:
         return float((rival.predict(chip, x).argmax(1) == y).mean())
-    settled = replace(settings.training(0).free, max_steps=TEST_STEPS)
+    settled = replace(settings.free, max_steps=TEST_STEPS)
     return evaluate(chip, x, y, settled).accuracy or 0.0

@@ -32,20 +32,32 @@ REALISTIC_CROSSBAR = CrossbarConfig(
 )
 """Middling devices; every number can be set."""
 
+BETA = 0.6
+TUNED = {
+    ("eqprop", "digital"): 0.032,
+    ("backprop", "digital"): 0.016,
+    ("bptt", "digital"): 0.032,
+    ("eqprop", "crossbar"): 0.032,
+    ("backprop", "crossbar"): 0.032,
+    ("bptt", "crossbar"): 0.032,
+    ("eqprop", "spiking"): 0.032,
+    ("backprop", "spiking"): 0.016,
+    ("bptt", "spiking"): 0.032,
+}
+"""Learning rates, chosen by `python -m experiments.hardware --tune` on the validation part of
+digits with seeds that no report uses; the same beta came out for every substrate."""
+
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that a run depends on, apart from task, learner, substrate and seed.
-
-    `beta` was chosen on the validation part of digits with the digital substrate and a seed that no
-    report uses, at the stated `lr`; `python -m experiments.hardware --tune` searches both.
-    """
+    """Everything that a run depends on, apart from task, learner, substrate and seed."""
 
     hidden: int = 64
     epochs: int = 10
     batch_size: int = 32
-    lr: float = 4e-3
-    beta: float = 0.3
+    lr: float | None = None
+    """None: as tuned for the learner and the substrate."""
+    beta: float = BETA
     free_steps: int = 20
     nudged_steps: int = 10
     tolerance: float = 1e-3
@@ -57,15 +69,24 @@ class Settings:
     crossbar: CrossbarConfig = REALISTIC_CROSSBAR
     spiking: SpikingConfig = field(default_factory=SpikingConfig)
 
+    def chosen(self, learner: str, substrate: str) -> "Settings":
+        """Return the same with the learning rate that was tuned, if it is open."""
+        return replace(self, lr=TUNED[learner, substrate]) if self.lr is None else self
+
+    @property
+    def free(self) -> Relaxation:
+        """How a free phase relaxes."""
+        return Relaxation(self.free_steps, self.tolerance)
+
     def training(self, seed: int) -> Training:
         """Return the settings as the engine takes them."""
-        free = Relaxation(self.free_steps, self.tolerance)
+        assert self.lr is not None, "choose the learner and the substrate first"
         return Training(
             epochs=self.epochs,
             batch_size=self.batch_size,
             beta=self.beta,
-            free=free,
-            nudged=replace(free, max_steps=self.nudged_steps),
+            free=self.free,
+            nudged=replace(self.free, max_steps=self.nudged_steps),
             optimizer=Adam(self.lr),
             cap=SpectralCap(self.cap, self.cap_every),
             seed=seed,
@@ -102,8 +123,8 @@ def _value(text: str, kind: str, key: str) -> Any:
     try:
         if kind == "bool":
             return {"true": True, "false": False}[text.lower()]
-        if kind == "int | None" and text.lower() == "none":
+        if kind.endswith("| None") and text.lower() == "none":
             return None
-        return float(text) if kind == "float" else int(text)
+        return float(text) if kind.startswith("float") else int(text)
     except (ValueError, KeyError):
         raise EngineError(f"--set {key}: '{text}' is no {kind}.") from None

@@ -12,8 +12,8 @@ from experiments.tasks import Task
 
 SEEDS = (7, 8)
 """No reported run uses them."""
-LEARNING_RATES = (2e-3, 4e-3, 8e-3)
-BETAS = (0.1, 0.3, 0.6)
+LEARNING_RATES = (8e-3, 1.6e-2, 3.2e-2, 6.4e-2)
+BETAS = (0.3, 0.6, 1.0)
 
 
 def tuning_jobs(task: Task, substrates: Sequence[str], settings: Settings) -> list[Job]:

@@ -16,7 +16,7 @@ from experiments.hardware.runs import Job, network_of, run_job
 from experiments.hardware.settings import LEARNERS, SUBSTRATES, Settings, changed
 from experiments.hardware.sweeps import defect_label, sweep_jobs
 from experiments.hardware.trends import trends_table
-from experiments.hardware.tune import choose, tuning_jobs
+from experiments.hardware.tune import LEARNING_RATES, SEEDS, choose, tuning_jobs
 from experiments.reporting.document import text_of
 from experiments.reporting.number_text import in_units
 from experiments.tasks import Task, task_from_file
@@ -120,8 +120,10 @@ def test_rivals_are_measured_as_they_are_priced(task: Task) -> None:
 
 def test_tuning_looks_at_the_validation_part_only(task: Task) -> None:
     jobs = tuning_jobs(task, ["digital"], changed(Settings(), SMALL[1::2]))
-    assert len([job for job in jobs if job.learner == "backprop"]) == 2 * 3
-    assert len([job for job in jobs if job.learner == "eqprop"]) == 2 * 9
+    grid = [(job.learner, job.settings.lr, job.settings.beta) for job in jobs if job.seed == 7]
+    assert len(set(grid)) == len(grid) == len(jobs) / len(SEEDS)
+    for learner in LEARNERS:  # a rival has as many learning rates as EqProp
+        assert {lr for name, lr, _ in grid if name == learner} == set(LEARNING_RATES)
     assert not {job.seed for job in jobs} & set(range(command.FIRST_SEED, command.FIRST_SEED + 99))
     found = run_job(jobs[0])
     good = replace(found, curve=(replace(found.curve[-1], accuracy=1.0),))
