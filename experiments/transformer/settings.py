@@ -88,14 +88,19 @@ class Settings:
 
 def settings_for(task: str, vocabulary: int, length: int, quick: bool) -> Settings:
     """Return what a kind of sequence is trained with; `quick` is a smoke test of the whole."""
-    batch, updates = (64, 1500) if vocabulary <= 20 else (128, 800)
+    longer = max(1, length // 8)  # longer sequences have more routes to learn
     settings = Settings(
         vocabulary,
         length,
-        batch=batch,
-        updates=updates * max(1, length // 8),  # longer sequences have more routes to learn
+        updates=1500 * longer,
         test_sequences=10_000 if (task, vocabulary, length) in GOALS else 2_000,
     )
+    if (
+        vocabulary > 20
+    ):  # settles slowly while it learns its routes: too few steps bend the gradient
+        settings = replace(
+            settings, batch=128, updates=1000 * longer, free_steps=150, nudged_steps=60
+        )
     if quick:
         return replace(
             settings, updates=200, test_sequences=500, restarted=30, restarts=3, measured=2
