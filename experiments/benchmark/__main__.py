@@ -14,8 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from joblib import cpu_count
-from rich.console import Console
-from rich.text import Text
 
 from engine.errors import EngineError
 from engine.progress import progress_bar
@@ -32,6 +30,7 @@ from experiments.benchmark.growth import (
 from experiments.benchmark.report import Results, print_results, write_report
 from experiments.benchmark.timing import Effort
 from experiments.options import positive
+from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, TaskError
 
 PARTS = ("floor", "epoch", "growth")
@@ -43,10 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser().parse_args(given)
-    console = Console(markup=False)
-    if not console.is_terminal:
-        console.width = 120
-    try:
+    console = make_console()
+
+    def work() -> int:
         with progress_bar() as bar:
             task = bar.add_task("measuring", total=None, note="")
             results = run_parts(
@@ -55,15 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 lambda note: bar.update(task, note=note),
             )
         write_report(results, options.out)
-    except (EngineError, TaskError, OSError) as error:
-        console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
-        return 2
-    except KeyboardInterrupt:
-        console.print("Stopped. Nothing was written.")
-        return 130
-    print_results(results, console)
-    console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
-    return 0
+        print_results(results, console)
+        console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
+        return 0
+
+    return guarded(work, console, (EngineError, TaskError), "Nothing was written.")
 
 
 def run_parts(options: argparse.Namespace, command: str, on_note: Callable[[str], None]) -> Results:

@@ -20,7 +20,6 @@ from pathlib import Path
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
 from rich.console import Console
-from rich.text import Text
 
 from engine.errors import EngineError
 from engine.progress import progress_bar
@@ -32,6 +31,7 @@ from experiments.hardware.sweeps import sweep_jobs
 from experiments.hardware.tune import choose, tuning_jobs
 from experiments.options import positive
 from experiments.reporting.terminal_table import rich_table
+from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
 from hw_sim.technology import (
     Technology,
@@ -48,23 +48,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser().parse_args(given)
-    console = Console(markup=False)
-    if not console.is_terminal:
-        console.width = 140
-    try:
+    console = make_console(140)
+
+    def work() -> int:
         if options.compare:
             console.print(rich_table(compare_reports(*options.compare), console.width))
         elif options.tune:
             tune(options, console)
         else:
             measure(options, shlex.join(["python", "-m", "experiments.hardware", *given]), console)
-    except (EngineError, TaskError, TechnologyError, OSError) as error:
-        console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
-        return 2
-    except KeyboardInterrupt:
-        console.print("Stopped. Nothing was written.")
-        return 130
-    return 0
+        return 0
+
+    mistakes = EngineError, TaskError, TechnologyError
+    return guarded(work, console, mistakes, "Nothing was written.")
 
 
 def measure(options: argparse.Namespace, command: str, console: Console) -> None:

@@ -16,7 +16,6 @@ from pathlib import Path
 from joblib import cpu_count
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from engine.errors import EngineError
 from experiments.machine import describe_machine
@@ -28,6 +27,7 @@ from experiments.parity.runs import CONTESTANTS, CONTROLS
 from experiments.parity.settings import BEST_BASELINE, settings_for
 from experiments.parity.tune import afterwards_jobs, best_baselines, choose, tuning_jobs
 from experiments.records import Record, load_record, save_record, write_text
+from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
 
 FIRST_SEED = 42
@@ -39,21 +39,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser().parse_args(given)
-    console = Console(markup=False)  # a path may hold brackets
-    if not console.is_terminal:
-        console.width = 120  # a file has room for the whole table
-    try:
+    console = make_console()
+
+    def work() -> int:
         if options.tune:
             tune(options, console)
         else:
             compare(options, shlex.join(["python", "-m", "experiments.parity", *given]), console)
-    except (EngineError, RunnerError, TaskError, OSError) as error:
-        console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
-        return 2
-    except KeyboardInterrupt:
-        console.print("Stopped. Finished runs are kept; the same command goes on from here.")
-        return 130
-    return 0
+        return 0
+
+    kept = "Finished runs are kept; the same command goes on from here."
+    return guarded(work, console, (EngineError, RunnerError, TaskError), kept)
 
 
 def compare(options: argparse.Namespace, command: str, console: Console) -> None:

@@ -20,7 +20,6 @@ from threading import Event, Thread
 import numpy as np
 from joblib import Parallel, cpu_count, delayed, parallel_config
 from rich.console import Console
-from rich.text import Text
 
 from engine.compiled import NumbaBackend
 from engine.errors import EngineError
@@ -28,6 +27,7 @@ from engine.params import Params
 from engine.progress import progress_bar
 from experiments.machine import describe_machine
 from experiments.options import positive
+from experiments.shell import guarded, make_console
 from experiments.transformer.records import Outcome, load_outcome, run_job, save_outcome
 from experiments.transformer.report import print_summary, write_report
 from experiments.transformer.sequences import TASKS, SequenceError
@@ -47,23 +47,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code: 1 if a goal was missed."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = _parser().parse_args(given)
-    console = Console(markup=False)  # a path may hold brackets
-    if not console.is_terminal:
-        console.width = 120  # a file has room for the whole table
-    try:
+    console = make_console()
+
+    def work() -> int:
         outcomes = _finish(_jobs(options), options, console)
         command = shlex.join(["python", "-m", "experiments.transformer", *given])
         kinds = write_report(outcomes, options.out, command, describe_machine())
-    except (EngineError, SequenceError, OSError) as error:
-        console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
-        return 2
-    except KeyboardInterrupt:
-        console.print("Stopped. Finished runs are kept; the same command goes on from here.")
-        return 130
-    print_summary(kinds, console)
-    console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
-    missed = any(kind.reached is False or kind.faithful is False for kind in kinds)
-    return 1 if missed else 0
+        print_summary(kinds, console)
+        console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
+        missed = any(kind.reached is False or kind.faithful is False for kind in kinds)
+        return 1 if missed else 0
+
+    kept = "Finished runs are kept; the same command goes on from here."
+    return guarded(work, console, (EngineError, SequenceError), kept)
 
 
 def _jobs(options: argparse.Namespace) -> list[Job]:

@@ -22,6 +22,7 @@ from experiments.machine import describe_machine
 from experiments.options import positive
 from experiments.parity.contestants import compile_kernels
 from experiments.reporting.terminal_table import rich_table
+from experiments.shell import guarded, make_console
 from experiments.verify.document import check_table, lead_sentences, totals_table, track_table
 from experiments.verify.registry import all_tracks, find_tracks
 from experiments.verify.report import write_report
@@ -32,19 +33,14 @@ from experiments.verify.track import Effort, Status, Track, VerifyError
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code: 1 if a claim failed, 2 if it could not run."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    console = Console(markup=False)  # a path may hold brackets
-    if not console.is_terminal:
-        console.width = 120  # a file has room for the whole table
-    try:
+    console = make_console()
+
+    def work() -> int:
         options = _parser().parse_args(given)
         command = shlex.join(["python", "-m", "experiments.verify", *given])
         return verify(options, command, console)
-    except (VerifyError, OSError) as error:
-        console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
-        return 2
-    except KeyboardInterrupt:
-        console.print("Stopped. No report was written.")
-        return 130
+
+    return guarded(work, console, (VerifyError,), "No report was written.")
 
 
 def verify(options: argparse.Namespace, command: str, console: Console) -> int:
