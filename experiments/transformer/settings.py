@@ -31,12 +31,14 @@ class Settings:
     updates: int = 1500
     batch: int = 64
     lr: float = 1e-2
+    warm_up: int = 0
+    """Updates over which the learning rate rises to its peak."""
     last_rate: float = 0.1
     """Share of the learning rate at the end of the cosine."""
     beta: float = 0.2
     damping: float = 0.5
-    free_steps: int = 60
-    nudged_steps: int = 20
+    free_steps: int = 150
+    nudged_steps: int = 60
     tolerance: float = 1e-4
     unrolled_steps: int = 30
     """Steps that backprop differentiates through."""
@@ -95,12 +97,8 @@ def settings_for(task: str, vocabulary: int, length: int, quick: bool) -> Settin
         updates=1500 * longer,
         test_sequences=10_000 if (task, vocabulary, length) in GOALS else 2_000,
     )
-    if (
-        vocabulary > 20
-    ):  # settles slowly while it learns its routes: too few steps bend the gradient
-        settings = replace(
-            settings, batch=128, updates=1000 * longer, free_steps=150, nudged_steps=60
-        )
+    if vocabulary > 20:  # a slow start, or some seeds wander for hundreds of updates
+        settings = replace(settings, batch=128, updates=1200 * longer, warm_up=200)
     if quick:
         return replace(
             settings, updates=200, test_sequences=500, restarted=30, restarts=3, measured=2

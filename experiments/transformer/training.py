@@ -77,6 +77,7 @@ def train(job: Job, watch: Callable[[int], None] | None = None) -> Trained:
             curve.append(measure_moment(backend, settings, task, job.seed, update))
             outside += time.process_time() - paused
         share = scheduled("cosine", update, settings.updates, settings.last_rate)
+        share *= min(1.0, (update + 1) / max(1, settings.warm_up))
         now = replace(training, optimizer=Adam(settings.lr * share))
         batch = x.astype(np.float32), targets_of(network, task.answer(x))
         if job.method == EQPROP:
