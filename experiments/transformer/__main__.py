@@ -2,7 +2,7 @@
 
 Without options: reversal of 8 tokens from vocabularies of 10 and 50, three seeds, both methods;
 then, once each and by EqProp alone, reversal of 16 tokens, copy, shift and sort. All that takes
-about 50 minutes of CPU time, half of it on two cores; --quick takes a minute or two.
+about an hour of CPU time, half of it on two cores; --quick takes a minute or two.
 With --task, --vocab or --length just those are run, in all combinations, by both methods.
 Finished runs are kept in the output folder: a second call goes on where the first one stopped.
 """
