@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from adapters.torch_arrays import torch
 
@@ -57,12 +58,7 @@ class Holdout:
 def encode(pairs: Pairs) -> Tokens:
     """Return whole rows `(n, 34)`: prompt, reversed sum, eos."""
     rows = np.empty((len(pairs), POSITIONS + 1), np.int64)
-    rows[:, :DIGITS] = _digits(pairs.a, DIGITS)[:, ::-1]
-    rows[:, DIGITS] = PLUS
-    rows[:, DIGITS + 1 : PROMPT - 1] = _digits(pairs.b, DIGITS)[:, ::-1]
-    rows[:, PROMPT - 1] = EQUALS
-    rows[:, PROMPT:-1] = _digits(pairs.a + pairs.b, SUM_DIGITS)
-    rows[:, -1] = EOS
+    _write_rows(pairs.a, pairs.b, rows)
     return rows
 
 
@@ -161,9 +157,18 @@ class Sampler:
         return found
 
 
-def _digits(numbers: Numbers, count: int) -> Tokens:
-    """Return the last `count` digits, the least significant first."""
-    return numbers[:, None] // _POWERS[:count] % 10
+@njit(cache=True)
+def _write_rows(first: Numbers, second: Numbers, rows: Tokens) -> None:
+    for n in range(len(rows)):
+        row, a, b = rows[n], first[n], second[n]
+        total = a + b
+        row[DIGITS], row[PROMPT - 1], row[POSITIONS] = PLUS, EQUALS, EOS
+        for place in range(DIGITS):
+            row[DIGITS - 1 - place], row[PROMPT - 2 - place] = a % 10, b % 10
+            a, b = a // 10, b // 10
+        for place in range(SUM_DIGITS):
+            row[PROMPT + place] = total % 10
+            total //= 10
 
 
 def _keys(a: Numbers, b: Numbers) -> npt.NDArray[np.uint64]:
