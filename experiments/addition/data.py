@@ -104,7 +104,7 @@ class Sampler:
     """Random batches of sums of at most so many digits, never one that is held out.
 
     The number of digits is uniform, and both operands are uniform below that power of ten. A share
-    of the sums carries on purpose: see `_carry`.
+    of the sums can have the most digits, and another can carry on purpose: see `_carry`.
     """
 
     def __init__(self, seed: int, held_out: Holdout) -> None:
@@ -112,9 +112,13 @@ class Sampler:
         parts = (held_out.validation, held_out.test)
         self._reserved = np.sort(np.concatenate([_keys(part.a, part.b) for part in parts]))
 
-    def draw(self, count: int, most_digits: int, carrying: float = 0.0) -> Pairs:
-        """Return `count` new pairs, a share `carrying` of them with a long carry."""
+    def draw(self, count: int, most_digits: int, carrying: float = 0.0, full: float = 0.0) -> Pairs:
+        """Return `count` new pairs, a share `carrying` of them with a long carry.
+
+        A share `full` has numbers below the largest power of ten, whatever the draw of digits.
+        """
         digits = self.rng.integers(1, most_digits + 1, count)
+        digits[count - round(full * count) :] = most_digits
         limits = _POWERS[digits]
         a, b = self.rng.integers(0, limits), self.rng.integers(0, limits)
         chosen = round(carrying * count)

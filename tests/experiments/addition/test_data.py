@@ -113,6 +113,15 @@ def test_every_chosen_sum_has_a_carry_within_its_digits():
     assert ((digits[0] + digits[1]) >= 10).any(axis=0).all()
 
 
+def test_a_share_of_the_sums_has_all_digits_and_the_others_are_as_before():
+    drawn, plain = (Sampler(1, holdout(1)).draw(4000, 6, full=share) for share in (0.5, 0.0))
+    high = drawn.a >= 10**5  # the sixth digit is not zero
+    assert high[2000:].mean() == pytest.approx(0.9, abs=0.03)
+    assert high[:2000].mean() == pytest.approx(0.9 / 6, abs=0.03)
+    assert (plain.a >= 10**5).mean() == pytest.approx(0.9 / 6, abs=0.02)
+    assert max(drawn.a.max(), drawn.b.max()) < 10**6
+
+
 def test_seeds_draw_different_pairs_and_the_same_seed_the_same():
     held_out = holdout(1)
     first, again, other = (Sampler(seed, held_out).draw(8, 10).a for seed in (1, 1, 2))

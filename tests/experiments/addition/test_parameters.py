@@ -92,8 +92,10 @@ def test_an_aligned_start_joins_digits_of_equal_weight(rank):
         alike = rows[[9 - weight, 20 - weight, 21 + weight]]
         assert np.array_equal(alike, alike[[1, 2, 0]])
     assert len(np.unique(rows, axis=0)) == 13  # ten weights, the last carry, eos and '+'
-    apart = np.linalg.norm(rows[21:, None] - rows[None, 21:], axis=-1)
+    said = rows[21:32]
+    apart = np.linalg.norm(said[:, None] - said, axis=-1)
     assert (np.diagonal(apart, 1).max() < np.diagonal(apart, 3)).all()  # neighbours are near
+    assert np.linalg.norm(rows[32] - said, axis=-1).min() > apart[0, 1]  # eos is nobody's
 
 
 def test_frozen_matrices_belong_to_low_rank_maps_only():
