@@ -104,7 +104,7 @@ class Sampler:
     """Random batches of sums of at most so many digits, never one that is held out.
 
     The number of digits is uniform, and both operands are uniform below that power of ten. A share
-    of the sums can have the most digits, and another can carry on purpose: see `_carry`.
+    of the sums can be thinned, and another can carry on purpose: see `_thin` and `_carry`.
     """
 
     def __init__(self, seed: int, held_out: Holdout) -> None:
@@ -112,15 +112,22 @@ class Sampler:
         parts = (held_out.validation, held_out.test)
         self._reserved = np.sort(np.concatenate([_keys(part.a, part.b) for part in parts]))
 
-    def draw(self, count: int, most_digits: int, carrying: float = 0.0, full: float = 0.0) -> Pairs:
+    def draw(
+        self, count: int, most_digits: int, carrying: float = 0.0, sparse: float = 0.0
+    ) -> Pairs:
         """Return `count` new pairs, a share `carrying` of them with a long carry.
 
-        A share `full` has numbers below the largest power of ten, whatever the draw of digits.
+        With a share `sparse` above zero, every number of digits is the largest one, and the digits
+        of that share are thinned instead: see `_thin`.
         """
         digits = self.rng.integers(1, most_digits + 1, count)
-        digits[count - round(full * count) :] = most_digits
+        if sparse > 0.0:
+            digits[:] = most_digits
         limits = _POWERS[digits]
         a, b = self.rng.integers(0, limits), self.rng.integers(0, limits)
+        thinned = round(sparse * count)
+        if thinned > 0:
+            a[-thinned:], b[-thinned:] = self._thin(a[-thinned:], b[-thinned:])
         chosen = round(carrying * count)
         if chosen > 0:
             a[:chosen], b[:chosen] = self._carry(digits[:chosen])
@@ -128,6 +135,17 @@ class Sampler:
             again = limits[taken]
             a[taken], b[taken] = self.rng.integers(0, again), self.rng.integers(0, again)
         return Pairs(a, b)
+
+    def _thin(self, a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the operands with digits put to zero, by a probability drawn for each sum.
+
+        A sum is then easier the more of its digits are zero, and no place is easier than another:
+        where short numbers are drawn instead, the lowest places are never zero.
+        """
+        kept = self.rng.random((2, len(a), DIGITS)) < self.rng.random((len(a), 1))
+        powers = _POWERS[:DIGITS]
+        first, second = (x[:, None] // powers % 10 for x in (a, b))
+        return (first * kept[0]) @ powers, (second * kept[1]) @ powers
 
     def _carry(self, digits: Numbers) -> tuple[Numbers, Numbers]:
         """Return operands of so many `digits (n,)` with a carry that runs on.

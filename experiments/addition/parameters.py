@@ -212,6 +212,7 @@ def start_values(model: ModelConfig, train: TrainConfig) -> tuple[FloatArray, Bl
     frozen = {name: _draw(part, rng) for name, part in layout.frozen.items()}
     if train.aligned_start > 0.0:
         _align(layout.views(flat), train.aligned_start, rng)
+        _match_queries(model, layout.views(flat))
     return flat, frozen
 
 
@@ -237,6 +238,15 @@ def _align(blocks: Blocks, deviation: float, rng: np.random.Generator) -> None:
     rows[PROMPT - 1 : -1] = vectors[:SUM_DIGITS]
     rows[DIGITS - 1 :: -1] = vectors[:DIGITS]
     rows[PROMPT - 2 : DIGITS : -1] = vectors[:DIGITS]
+
+
+def _match_queries(config: ModelConfig, blocks: Blocks) -> None:
+    """Start the queries as the keys, so that at first a position attends to those like itself."""
+    for layer in range(config.n_layer):
+        query, key, _ = qkv_factors(config, layer)
+        take(blocks, query.A)[...] = take(blocks, key.A)
+        if query.B is not None and key.B is not None:
+            take(blocks, query.B)[...] = take(blocks, key.B)
 
 
 def _draw(part: Part, rng: np.random.Generator) -> FloatArray:

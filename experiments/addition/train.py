@@ -100,7 +100,7 @@ def _train_together(runs: list[Run], watch: Watch | None) -> None:
     before = [run.elapsed for run in runs]
     for step in range(first.step, train.train_steps):
         size, digits, carrying = train.batch_size, train.most_digits(step), train.carrying(step)
-        pairs = [run.sampler.draw(size, digits, carrying, train.full_share) for run in runs]
+        pairs = [run.sampler.draw(size, digits, carrying, train.sparse_share) for run in runs]
         rows = [encode(drawn) for drawn in pairs]
         losses = learner.learn(np.stack(rows), step)
         if not np.isfinite(losses).all():

@@ -100,7 +100,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         ("min-lr-ratio", "last learning rate over its peak"),
         ("grad-clip", "largest norm of the gradient"),
         ("carry-share", "share of sums with long carries, which fades in training, 0: published"),
-        ("full-share", "share of sums with all the digits of the phase, 0: published"),
+        ("sparse-share", "share of sums with zeros at random places, 0: published lengths"),
         ("aligned-start", "deviation of positions that start alike by weight, 0: published start"),
     ):
         default = getattr(train, name.replace("-", "_"))
