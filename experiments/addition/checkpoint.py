@@ -86,10 +86,10 @@ def _read(path: Path) -> dict[str, Any]:
         raise AdditionError(f"{path} is larger than any checkpoint of this experiment.")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged or hostile file fails in as many ways as it likes
-        reason = str(error).partition("\n")[0].partition(". ")[0][:200].rstrip(".")
+    except Exception:  # a damaged or hostile file fails in as many ways as it likes
         raise AdditionError(
-            f"{path} is no usable checkpoint: {reason or type(error).__name__}."
+            f"{path} is no usable checkpoint: it is damaged, was not written by torch, or holds "
+            "more than tensors and plain values."
         ) from None
     if not isinstance(content, dict):
         raise AdditionError(f"{path} is no usable checkpoint: it holds no table.")

@@ -95,9 +95,12 @@ class TrainConfig:
     carry_share: float = 0.0
     """Share of a batch whose sums carry over many places; it falls to zero between a quarter and
     three quarters of the training. 0 is the published training."""
+    sparse_share: float = 0.0
+    """Share of a batch whose operands have zeros at random places; the others are as long as the
+    curriculum allows. 0 is the published training, on operands of random lengths."""
     aligned_start: float = 0.0
-    """Deviation of position embeddings that start alike for digits of equal weight; 0 is the
-    published start, at which every position is drawn apart."""
+    """Deviation of position embeddings that start alike for digits of equal weight, with queries
+    that start as keys; 0 is the published start, at which everything is drawn apart."""
     stop_after: int = 0
     """Evaluations in a row without an error after which to stop; 0 is never."""
 
@@ -111,6 +114,7 @@ class TrainConfig:
         _check_number("weight_decay", self.weight_decay, 0.0, 1e3)
         _check_number("min_lr_ratio", self.min_lr_ratio, 0.0, 1.0)
         _check_number("carry_share", self.carry_share, 0.0, 1.0)
+        _check_number("sparse_share", self.sparse_share, 0.0, 1.0)
         _check_number("aligned_start", self.aligned_start, 0.0, 100.0)
         for digits, steps in self.curriculum:
             _check_whole("digits of the curriculum", digits, 1, 10)

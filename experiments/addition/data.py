@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from adapters.torch_arrays import torch
 
@@ -57,12 +58,7 @@ class Holdout:
 def encode(pairs: Pairs) -> Tokens:
     """Return whole rows `(n, 34)`: prompt, reversed sum, eos."""
     rows = np.empty((len(pairs), POSITIONS + 1), np.int64)
-    rows[:, :DIGITS] = _digits(pairs.a, DIGITS)[:, ::-1]
-    rows[:, DIGITS] = PLUS
-    rows[:, DIGITS + 1 : PROMPT - 1] = _digits(pairs.b, DIGITS)[:, ::-1]
-    rows[:, PROMPT - 1] = EQUALS
-    rows[:, PROMPT:-1] = _digits(pairs.a + pairs.b, SUM_DIGITS)
-    rows[:, -1] = EOS
+    _write_rows(pairs.a, pairs.b, rows)
     return rows
 
 
@@ -108,7 +104,7 @@ class Sampler:
     """Random batches of sums of at most so many digits, never one that is held out.
 
     The number of digits is uniform, and both operands are uniform below that power of ten. A share
-    of the sums carries on purpose: see `_carry`.
+    of the sums can be thinned, and another can carry on purpose: see `_thin` and `_carry`.
     """
 
     def __init__(self, seed: int, held_out: Holdout) -> None:
@@ -116,11 +112,22 @@ class Sampler:
         parts = (held_out.validation, held_out.test)
         self._reserved = np.sort(np.concatenate([_keys(part.a, part.b) for part in parts]))
 
-    def draw(self, count: int, most_digits: int, carrying: float = 0.0) -> Pairs:
-        """Return `count` new pairs, a share `carrying` of them with a long carry."""
+    def draw(
+        self, count: int, most_digits: int, carrying: float = 0.0, sparse: float = 0.0
+    ) -> Pairs:
+        """Return `count` new pairs, a share `carrying` of them with a long carry.
+
+        With a share `sparse` above zero, every number of digits is the largest one, and the digits
+        of that share are thinned instead: see `_thin`.
+        """
         digits = self.rng.integers(1, most_digits + 1, count)
+        if sparse > 0.0:
+            digits[:] = most_digits
         limits = _POWERS[digits]
         a, b = self.rng.integers(0, limits), self.rng.integers(0, limits)
+        thinned = round(sparse * count)
+        if thinned > 0:
+            a[-thinned:], b[-thinned:] = self._thin(a[-thinned:], b[-thinned:])
         chosen = round(carrying * count)
         if chosen > 0:
             a[:chosen], b[:chosen] = self._carry(digits[:chosen])
@@ -128,6 +135,17 @@ class Sampler:
             again = limits[taken]
             a[taken], b[taken] = self.rng.integers(0, again), self.rng.integers(0, again)
         return Pairs(a, b)
+
+    def _thin(self, a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the operands with digits put to zero, by a probability drawn for each sum.
+
+        A sum is then easier the more of its digits are zero, and no place is easier than another:
+        where short numbers are drawn instead, the lowest places are never zero.
+        """
+        kept = self.rng.random((2, len(a), DIGITS)) < self.rng.random((len(a), 1))
+        powers = _POWERS[:DIGITS]
+        first, second = (x[:, None] // powers % 10 for x in (a, b))
+        return (first * kept[0]) @ powers, (second * kept[1]) @ powers
 
     def _carry(self, digits: Numbers) -> tuple[Numbers, Numbers]:
         """Return operands of so many `digits (n,)` with a carry that runs on.
@@ -161,9 +179,18 @@ class Sampler:
         return found
 
 
-def _digits(numbers: Numbers, count: int) -> Tokens:
-    """Return the last `count` digits, the least significant first."""
-    return numbers[:, None] // _POWERS[:count] % 10
+@njit(cache=True)
+def _write_rows(first: Numbers, second: Numbers, rows: Tokens) -> None:
+    for n in range(len(rows)):
+        row, a, b = rows[n], first[n], second[n]
+        total = a + b
+        row[DIGITS], row[PROMPT - 1], row[POSITIONS] = PLUS, EQUALS, EOS
+        for place in range(DIGITS):
+            row[DIGITS - 1 - place], row[PROMPT - 2 - place] = a % 10, b % 10
+            a, b = a // 10, b // 10
+        for place in range(SUM_DIGITS):
+            row[PROMPT + place] = total % 10
+            total //= 10
 
 
 def _keys(a: Numbers, b: Numbers) -> npt.NDArray[np.uint64]:

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray
-from experiments.addition import kernels
+from experiments.addition import kernels, table_kernels
 from experiments.addition.config import ModelConfig
-from experiments.addition.data import POSITIONS, PROMPT, TARGETS, VOCABULARY, Tokens
+from experiments.addition.data import POSITIONS, PROMPT, TARGETS, Tokens
 from experiments.addition.kernels import LANES, LAYER_EPS, RMS_EPS, Gradients, Scratch, Weights
 from experiments.addition.parameters import Blocks, Factors, Layout, qkv_factors, take
+from experiments.addition.table_kernels import Embedding, Normed, Tables
 
 BASE = "blocks.0"
 
@@ -29,13 +30,19 @@ class _Composed(NamedTuple):
     """What the chain rule needs again."""
 
     blocks: Blocks
-    embedded: FloatArray
-    unit: FloatArray
-    scale: FloatArray
-    normed: FloatArray
-    maps: tuple[FloatArray, FloatArray, FloatArray]
+    embedding: Embedding
     mixing: FloatArray
     proj: FloatArray
+
+
+class _Memory(NamedTuple):
+    """What is allocated once."""
+
+    tables: Tables
+    between: Normed
+    by_embedding: Embedding
+    by_weights: Gradients
+    scratch: Scratch
 
 
 class FastModel:
@@ -45,13 +52,13 @@ class FastModel:
         self.config, self.frozen = config, frozen
         self.layout = Layout(config)
         self._factors = qkv_factors(config)
-        self._memory: tuple[Gradients, Scratch] | None = None
+        self._eps = RMS_EPS if config.use_rmsnorm else LAYER_EPS
+        self._memory: _Memory | None = None
 
     def loss_and_gradient(self, flat: FloatArray, rows: Tokens) -> tuple[float, FloatArray]:
         """Return the mean cross entropy of the targets of `rows (n, 34)`, and its gradient."""
-        weights, composed = self._compose(flat)
-        grads, scratch = self._working_memory(weights)
-        for array in grads:
+        weights, composed, memory = self._compose(flat)
+        for array in (*memory.by_weights, *memory.by_embedding):
             array.fill(0)
         share = np.zeros(-(-len(rows) // LANES) * LANES, flat.dtype)
         share[: len(rows)] = 1 / (len(rows) * TARGETS)
@@ -60,45 +67,38 @@ class FastModel:
             share.reshape(-1, LANES),
             weights,
             self.config.use_rmsnorm,
-            grads,
-            scratch,
+            memory.by_weights,
+            memory.scratch,
         )
-        return loss, self._pull_back(grads, composed)
+        return loss, self._pull_back(memory, composed)
 
     def answer(self, flat: FloatArray, prompts: Tokens) -> Tokens:
         """Return the 12 tokens that follow each prompt `(n, 22)`, each the most likely one."""
-        weights, _ = self._compose(flat)
+        weights, _, memory = self._compose(flat)
         rows = np.zeros((len(prompts), POSITIONS + 1), np.int64)
         rows[:, :PROMPT] = prompts
         lanes = in_lanes(rows)
-        _, scratch = self._working_memory(weights)
-        kernels.decode_greedily(lanes, weights, self.config.use_rmsnorm, scratch)
+        kernels.decode_greedily(lanes, weights, self.config.use_rmsnorm, memory.scratch)
         answers: Tokens = lanes.transpose(0, 2, 1).reshape(-1, POSITIONS + 1)[
             : len(prompts), PROMPT:
         ]
         return answers
 
-    def _working_memory(self, weights: Weights) -> tuple[Gradients, Scratch]:
-        """Return memory for the kernels, allocated once."""
-        if self._memory is None or self._memory[0].up.dtype != weights.up.dtype:
-            self._memory = kernels.gradients(weights), kernels.scratch(weights)
-        return self._memory
-
-    def _compose(self, flat: FloatArray) -> tuple[Weights, _Composed]:
+    def _compose(self, flat: FloatArray) -> tuple[Weights, _Composed, _Memory]:
         blocks = self.layout.views(flat)
         tokens, positions = blocks["token_emb.weight"], self._positions(blocks)
-        embedded = positions[:, None] + tokens  # (position, token, d)
-        unit, scale = self._normalise(embedded)
-        gain = self._norm(blocks, f"{BASE}.ln1")
-        normed = unit * gain[0] + gain[1]
         maps, mixing = self._attention_maps(blocks)
+        norm = self._norm(blocks, f"{BASE}.ln1")
+        embedding = Embedding(tokens, positions, norm, *map(np.ascontiguousarray, maps))
         proj = self._linear(blocks, f"{BASE}.attn.proj")
-        query, key, value = (_table(normed @ m) for m in maps)
+        if self._memory is None or self._memory.tables.key.dtype != flat.dtype:
+            tables, between = table_kernels.tables(embedding), table_kernels.normed(embedding)
+        else:
+            tables, between = self._memory.tables, self._memory.between
+        centred = not self.config.use_rmsnorm
+        table_kernels.fill(embedding, centred, self._eps, tables, between)
         weights = Weights(
-            residual=_table(embedded),
-            query=query,
-            key=key,
-            value=value,
+            *tables,
             out=mixing @ proj,
             up=self._linear(blocks, f"{BASE}.mlp.fc1"),
             down=self._linear(blocks, f"{BASE}.mlp.fc2"),
@@ -106,31 +106,29 @@ class FastModel:
             norm2=self._norm(blocks, f"{BASE}.ln2"),
             norm_f=self._norm(blocks, "ln_f"),
         )
-        return weights, _Composed(blocks, embedded, unit, scale, normed, maps, mixing, proj)
+        if self._memory is None or self._memory.tables is not tables:
+            by_embedding = table_kernels.gradients(embedding)
+            by_weights, scratch = kernels.gradients(weights), kernels.scratch(weights)
+            self._memory = _Memory(tables, between, by_embedding, by_weights, scratch)
+        return weights, _Composed(blocks, embedding, mixing, proj), self._memory
 
-    def _pull_back(self, grads: Gradients, was: _Composed) -> FloatArray:
-        flat = np.zeros(self.layout.size, grads.up.dtype)
+    def _pull_back(self, memory: _Memory, was: _Composed) -> FloatArray:
+        """Return the gradient by the parameters, from those by matrices and tables."""
+        by, by_embedding = memory.by_weights, memory.by_embedding
+        by_tables = Tables(by.residual, by.query, by.key, by.value)
+        centred = not self.config.use_rmsnorm
+        table_kernels.pull_back(was.embedding, centred, by_tables, memory.between, by_embedding)
+        flat = np.zeros(self.layout.size, by.up.dtype)
         into = self.layout.views(flat)
-        by_table = [np.ascontiguousarray(g.transpose(0, 2, 1)) for g in grads[:4]]
-        by_residual, by_qkv = by_table[0], by_table[1:]
-        by_normed = np.sum([g @ m.T for g, m in zip(by_qkv, was.maps, strict=True)], axis=0)
-        rows = was.normed.reshape(-1, was.normed.shape[-1])
-        by_maps: list[FloatArray] = [rows.T @ g.reshape(len(rows), -1) for g in by_qkv]
-        self._pull_back_attention(by_maps, grads.out @ was.proj.T, was.blocks, into)
-        self._pull_back_linear(f"{BASE}.attn.proj", was.mixing.T @ grads.out, was.blocks, into)
-        self._pull_back_linear(f"{BASE}.mlp.fc1", grads.up, was.blocks, into)
-        self._pull_back_linear(f"{BASE}.mlp.fc2", grads.down, was.blocks, into)
-        for name, grad in ((f"{BASE}.ln2", grads.norm2), ("ln_f", grads.norm_f)):
-            self._pull_back_norm(name, grad, into)
-        by_gain = np.stack([(by_normed * was.unit).sum((0, 1)), by_normed.sum((0, 1))])
-        self._pull_back_norm(f"{BASE}.ln1", by_gain, into)
-        slope = by_normed * was.blocks[f"{BASE}.ln1.weight"]
-        inner = slope - was.unit * (slope * was.unit).mean(-1, keepdims=True)
-        if not self.config.use_rmsnorm:
-            inner -= slope.mean(-1, keepdims=True)
-        by_embedded = by_residual + was.scale * inner
-        into["token_emb.weight"] += by_embedded.sum(0) + grads.head.T
-        self._pull_back_positions(by_embedded.sum(1), was.blocks, into)
+        into["token_emb.weight"] += by_embedding.tokens + by.head.T
+        self._pull_back_positions(by_embedding.positions, was.blocks, into)
+        self._pull_back_attention(by_embedding, by.out @ was.proj.T, was.blocks, into)
+        self._pull_back_linear(f"{BASE}.attn.proj", was.mixing.T @ by.out, was.blocks, into)
+        self._pull_back_linear(f"{BASE}.mlp.fc1", by.up, was.blocks, into)
+        self._pull_back_linear(f"{BASE}.mlp.fc2", by.down, was.blocks, into)
+        self._pull_back_norm(f"{BASE}.ln1", by_embedding.norm, into)
+        self._pull_back_norm(f"{BASE}.ln2", by.norm2, into)
+        self._pull_back_norm("ln_f", by.norm_f, into)
         return flat
 
     def _attention_maps(
@@ -161,11 +159,11 @@ class FastModel:
         return pairs
 
     def _pull_back_attention(
-        self, by_maps: list[FloatArray], by_mixing: FloatArray, blocks: Blocks, into: Blocks
+        self, by: Embedding, by_mixing: FloatArray, blocks: Blocks, into: Blocks
     ) -> None:
         scale = by_mixing.dtype.type(1 / math.sqrt(self.config.d_model))
         (a_q, b_q), (_, b_k), _ = self._dense_factors(blocks)
-        by_q, by_k, by_v = by_maps
+        by_q, by_k, by_v = by.to_query, by.to_key, by.to_value
         q, k, v = self._factors
         if b_q is None or b_k is None or q.B is None or k.B is None or v.B is None:
             for factors, by_map in zip(self._factors, (by_q * scale, by_k, by_v), strict=True):
@@ -221,20 +219,16 @@ class FastModel:
     def _norm(self, blocks: Blocks, name: str) -> FloatArray:
         """Return gain and shift, `(2, d)`."""
         gain = blocks[f"{name}.weight"]
-        return np.stack([gain, blocks.get(f"{name}.bias", np.zeros_like(gain))])
+        both = np.zeros((2, len(gain)), gain.dtype)
+        both[0] = gain
+        if not self.config.use_rmsnorm:
+            both[1] = blocks[f"{name}.bias"]
+        return both
 
     def _pull_back_norm(self, name: str, by_norm: FloatArray, into: Blocks) -> None:
         into[f"{name}.weight"] += by_norm[0]
         if not self.config.use_rmsnorm:
             into[f"{name}.bias"] += by_norm[1]
-
-    def _normalise(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `x` normalised along its last axis, and the scale that did it."""
-        if not self.config.use_rmsnorm:
-            x = x - x.mean(-1, keepdims=True)
-        eps = RMS_EPS if self.config.use_rmsnorm else LAYER_EPS
-        scale = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
-        return x * scale, scale
 
 
 def in_lanes(rows: Tokens) -> npt.NDArray[np.int64]:
@@ -242,9 +236,3 @@ def in_lanes(rows: Tokens) -> npt.NDArray[np.int64]:
     groups = -(-len(rows) // LANES)
     filled = rows[np.minimum(np.arange(groups * LANES), len(rows) - 1)]
     return np.ascontiguousarray(filled.reshape(groups, LANES, -1).transpose(0, 2, 1))
-
-
-def _table(values: FloatArray) -> FloatArray:
-    """Return `(position, token, feature)` as the kernels read it, `(position, feature, token)`."""
-    assert values.shape[:2] == (POSITIONS, VOCABULARY)
-    return np.ascontiguousarray(values.transpose(0, 2, 1))

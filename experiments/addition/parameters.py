@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.arrays import FloatArray
 from experiments.addition.config import ModelConfig, TrainConfig
-from experiments.addition.data import DIGITS, PROMPT, TARGETS
+from experiments.addition.data import DIGITS, PROMPT, SUM_DIGITS, TARGETS
 
 Blocks: TypeAlias = dict[str, FloatArray]
 Start: TypeAlias = float | Literal["ones", "zeros"]
@@ -212,6 +212,7 @@ def start_values(model: ModelConfig, train: TrainConfig) -> tuple[FloatArray, Bl
     frozen = {name: _draw(part, rng) for name, part in layout.frozen.items()}
     if train.aligned_start > 0.0:
         _align(layout.views(flat), train.aligned_start, rng)
+        _match_queries(model, layout.views(flat))
     return flat, frozen
 
 
@@ -219,7 +220,8 @@ def _align(blocks: Blocks, deviation: float, rng: np.random.Generator) -> None:
     """Start alike what belongs together: both digits of a weight, and the position that adds them.
 
     The position before a digit of the sum is the one that has to say it. Weights lie on one turn of
-    a helix in a random orientation, so that neighbours, between which carries go, are near.
+    a helix in a random orientation, so that neighbours, between which carries go, are near. The
+    last position, which has to say eos, is not on it: it would lie beside the lowest weight.
     """
     rows = blocks.get(f"{POSITION}.A", blocks.get(f"{POSITION}.weight"))
     assert rows is not None
@@ -233,9 +235,18 @@ def _align(blocks: Blocks, deviation: float, rng: np.random.Generator) -> None:
     width = rows.shape[1]
     axes, _ = np.linalg.qr(rng.standard_normal((max(3, width), 3)))
     vectors = scale * helix @ axes[:width].T
-    rows[PROMPT - 1 :] = vectors
+    rows[PROMPT - 1 : -1] = vectors[:SUM_DIGITS]
     rows[DIGITS - 1 :: -1] = vectors[:DIGITS]
     rows[PROMPT - 2 : DIGITS : -1] = vectors[:DIGITS]
+
+
+def _match_queries(config: ModelConfig, blocks: Blocks) -> None:
+    """Start the queries as the keys, so that at first a position attends to those like itself."""
+    for layer in range(config.n_layer):
+        query, key, _ = qkv_factors(config, layer)
+        take(blocks, query.A)[...] = take(blocks, key.A)
+        if query.B is not None and key.B is not None:
+            take(blocks, query.B)[...] = take(blocks, key.B)
 
 
 def _draw(part: Part, rng: np.random.Generator) -> FloatArray:

@@ -99,8 +99,9 @@ def _train_together(runs: list[Run], watch: Watch | None) -> None:
     train, began = first.train, time.perf_counter()
     before = [run.elapsed for run in runs]
     for step in range(first.step, train.train_steps):
-        kind = train.batch_size, train.most_digits(step), train.carrying(step)
-        rows = [encode(run.sampler.draw(*kind)) for run in runs]
+        size, digits, carrying = train.batch_size, train.most_digits(step), train.carrying(step)
+        pairs = [run.sampler.draw(size, digits, carrying, train.sparse_share) for run in runs]
+        rows = [encode(drawn) for drawn in pairs]
         losses = learner.learn(np.stack(rows), step)
         if not np.isfinite(losses).all():
             raise AdditionError(f"the loss is not finite at step {step}: lower the learning rate.")

@@ -100,6 +100,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         ("min-lr-ratio", "last learning rate over its peak"),
         ("grad-clip", "largest norm of the gradient"),
         ("carry-share", "share of sums with long carries, which fades in training, 0: published"),
+        ("sparse-share", "share of sums with zeros at random places, 0: published lengths"),
         ("aligned-start", "deviation of positions that start alike by weight, 0: published start"),
     ):
         default = getattr(train, name.replace("-", "_"))
@@ -109,11 +110,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=_curriculum,
         default=train.curriculum,
         metavar="DIGITS:STEPS,...",
-        help="most digits of an operand for so many updates, then ten (3:2000,6:5000)",
+        help="most digits of an operand for so many updates, then ten; or 'none' (3:2000,6:5000)",
     )
 
 
 def _curriculum(text: str) -> tuple[tuple[int, int], ...]:
+    if text == "none":
+        return ()
     parts = [part.split(":") for part in text.split(",") if part]
     if not all(len(part) == 2 and all(number.isdecimal() for number in part) for part in parts):
         raise argparse.ArgumentTypeError(f"'{text}' is not of the form 3:2000,6:5000")

@@ -134,9 +134,10 @@ def test_a_file_that_is_damaged_or_none_at_all_is_refused(tmp_path):
     path = tmp_path / "cut.pt"
     save_checkpoint(path, random_checkpoint(), {})
     whole = path.read_bytes()
-    for damaged in (whole[: len(whole) // 2], b"", b"no checkpoint", whole[:200] + whole[260:]):
+    cut, gap = whole[: len(whole) // 2], whole[:200] + whole[260:]
+    for damaged in (cut, gap, b"", b".", b"no checkpoint"):
         path.write_bytes(damaged)
-        with pytest.raises(AdditionError, match="no usable checkpoint"):
+        with pytest.raises(AdditionError, match=r"no usable checkpoint: it is damaged, was not"):
             load_checkpoint(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("nothing", "")

@@ -49,6 +49,14 @@ def test_train_takes_a_curriculum_and_the_device_that_is_there(tmp_path):
     assert config["device"] == present_devices()[0]
 
 
+def test_train_can_go_without_a_curriculum(tmp_path):
+    given = ["train", "--run-name", "it", "--out", str(tmp_path), *PUBLISHED, *SMALL]
+    assert command.main([*given, "--curriculum", "none", "--sparse-share", "0.5"]) == 0
+    config = json.loads((tmp_path / "it" / "config.json").read_text())
+    assert config["train"]["curriculum"] == []
+    assert config["train"]["sparse_share"] == 0.5
+
+
 def test_train_of_several_seeds_reports_the_fraction(tmp_path, capsys):
     given = ["train", "--run-name", "many", "--out", str(tmp_path), *PUBLISHED, *SMALL]
     assert command.main([*given, "--seed", "7", "--seeds", "2", "--workers", "1"]) == 0

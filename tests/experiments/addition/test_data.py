@@ -113,6 +113,18 @@ def test_every_chosen_sum_has_a_carry_within_its_digits():
     assert ((digits[0] + digits[1]) >= 10).any(axis=0).all()
 
 
+def test_thinned_sums_have_zeros_at_every_place_alike():
+    drawn = Sampler(1, holdout(1)).draw(8000, 6, sparse=0.5)
+    zeros = [number[:, None] // 10 ** np.arange(6) % 10 == 0 for number in (drawn.a, drawn.b)]
+    for zero in zeros:
+        assert zero[:4000].mean(axis=0) == pytest.approx(np.full(6, 0.1), abs=0.03)
+        assert zero[4000:].mean(axis=0) == pytest.approx(np.full(6, 0.55), abs=0.03)
+    # One probability for a sum: its operands are thin together.
+    counts = [zero[4000:].sum(axis=1) for zero in zeros]
+    assert np.corrcoef(counts)[0, 1] > 0.4
+    assert max(drawn.a.max(), drawn.b.max()) < 10**6
+
+
 def test_seeds_draw_different_pairs_and_the_same_seed_the_same():
     held_out = holdout(1)
     first, again, other = (Sampler(seed, held_out).draw(8, 10).a for seed in (1, 1, 2))

@@ -8,7 +8,7 @@ from experiments.addition.config import (
     as_table,
     config_from,
 )
-from experiments.addition.parameters import Layout, start_values
+from experiments.addition.parameters import Layout, qkv_factors, start_values, take
 from tests.experiments.addition.addition_cases import PUBLISHED, all_models, name_of
 
 # Matrices of the query, key and value maps: factors A (7 x r) and B (r x 7), or whole (7 x 7).
@@ -92,8 +92,20 @@ def test_an_aligned_start_joins_digits_of_equal_weight(rank):
         alike = rows[[9 - weight, 20 - weight, 21 + weight]]
         assert np.array_equal(alike, alike[[1, 2, 0]])
     assert len(np.unique(rows, axis=0)) == 13  # ten weights, the last carry, eos and '+'
-    apart = np.linalg.norm(rows[21:, None] - rows[None, 21:], axis=-1)
+    said = rows[21:32]
+    apart = np.linalg.norm(said[:, None] - said, axis=-1)
     assert (np.diagonal(apart, 1).max() < np.diagonal(apart, 3)).all()  # neighbours are near
+    assert np.linalg.norm(rows[32] - said, axis=-1).min() > apart[0, 1]  # eos is nobody's
+
+
+@pytest.mark.parametrize("model", all_models(), ids=name_of)
+def test_with_an_aligned_start_queries_start_as_keys(model):
+    flat, _ = start_values(model, TrainConfig(aligned_start=1.0))
+    blocks = Layout(model).views(flat)
+    query, key, _ = qkv_factors(model)
+    assert np.array_equal(take(blocks, query.A), take(blocks, key.A))
+    if query.B is not None:
+        assert np.array_equal(take(blocks, query.B), take(blocks, key.B))
 
 
 def test_frozen_matrices_belong_to_low_rank_maps_only():
