@@ -32,10 +32,7 @@ class Oracle:
 
     def predict(self, settled):
         total = sum(self.x[:, part].argmax(1) for part in (slice(10), slice(10, 20), slice(20, 22)))
-        carry = total // 10 if not self._wrong_carry else 0 * total
-        outputs = np.zeros((len(total), 12))
-        outputs[np.arange(len(total)), total % 10] = outputs[np.arange(len(total)), 10 + carry] = 1
-        return outputs
+        return np.eye(20)[total % 10 if self._wrong_carry else total]
 
 
 def test_the_cases_are_all_there_and_right():
@@ -71,7 +68,7 @@ def test_one_hot_has_a_place_for_each_digit_and_carry():
 
 
 def test_a_cell_learns_from_its_phases():
-    settings = CellSettings(hidden=(24,), updates=40)
+    settings = CellSettings(hidden=(24,), updates=120)
     backend, epochs = train_cell(settings, seed=0)
     assert epochs[-1].cost < 0.5 * epochs[0].cost
     untrained, _ = train_cell(CellSettings(hidden=(24,), updates=1), seed=0)
