@@ -72,7 +72,7 @@ def verify(size: Size) -> Finding:
             f"as many; {size.seeds} of each. Every measurement is a fresh process: it takes one "
             "step to warm up, resets the high-water mark of its resident memory where the system "
             "allows that, and reports by how much the mark rises during the step, whoever "
-            "allocates. A straight line is fitted by least squares; one state of the batch is "
+            "allocates. A straight line is fitted to the medians by least squares; one state of the batch is "
             f"{STATE_BYTES / MEGABYTE:.3f} MB."
         ),
         checks=tuple(checks),
@@ -100,9 +100,12 @@ def step_counts(size: Size) -> tuple[int, ...]:
 
 
 def measure_growth(prepare: Prepare, steps: tuple[int, ...], repeats: int) -> Growth:
-    """Measure peaks, and fit `bytes = a + slope STATE_BYTES steps` to all of them."""
+    """Measure peaks, and fit `bytes = a + slope STATE_BYTES steps` to their medians.
+
+    Now and then the allocator of one process keeps pages that another gives back.
+    """
     peaks = tuple(tuple(measure_peak(prepare, n) for _ in range(repeats)) for n in steps)
-    x, y = np.repeat(steps, repeats).astype(float), np.array(peaks).ravel().astype(float)
+    x, y = np.array(steps, float), np.median(peaks, axis=1)
     slope, start = np.polyfit(x, y, 1)
     spread = float(((y - y.mean()) ** 2).sum())
     rest = float(((y - start - slope * x) ** 2).sum())
