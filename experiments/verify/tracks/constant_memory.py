@@ -72,8 +72,8 @@ def verify(size: Size) -> Finding:
             f"as many; {size.seeds} of each. Every measurement is a fresh process: it takes one "
             "step to warm up, resets the high-water mark of its resident memory where the system "
             "allows that, and reports by how much the mark rises during the step, whoever "
-            "allocates. A straight line is fitted to the medians by least squares; one state of the batch is "
-            f"{STATE_BYTES / MEGABYTE:.3f} MB."
+            "allocates. A straight line is fitted to the medians by least squares; one state of "
+            f"the batch is {STATE_BYTES / MEGABYTE:.3f} MB."
         ),
         checks=tuple(checks),
         tables=(_table(found),),
