@@ -23,7 +23,7 @@ from experiments.verify.tracks import (
     right_gradient,
     spectral_cap,
 )
-from golden.cases import trained_case
+from golden.cases import initial_case, scale_recurrent, trained_case
 from tests.experiments.verify.verify_faults import hoarding
 
 TINY = Size(1, 1)
@@ -184,6 +184,16 @@ def test_the_golden_track_holds():
     assert outcome.status is Status.PASSED
     names = {pair["case"] for pair in outcome.finding.measurements["pairs"]}
     assert {"looped, norm 1.5, trained", "transformer, trained"} <= names
+
+
+def test_roundings_grow_only_where_steps_expand():
+    """Of ten units the largest change cannot grow while the norm is below 1 / sqrt(10)."""
+    network, rng = golden_reference.NETWORKS["looped"], np.random.default_rng(3)
+    calm = initial_case("calm", network, rng, norm=0.3)
+    assert golden_reference.rounding_growth(calm, 0.0, 10) == 1.0
+    wild = replace(calm, x=0.0 * calm.x, params=calm.params.copy())
+    scale_recurrent(wild.params, 2.0)  # at zero the slope of tanh is one: a change doubles
+    assert golden_reference.rounding_growth(wild, 0.0, 10) > 2.0**5
 
 
 class Drifting(NumbaBackend):
