@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from adapters.torch_backend import TorchBackend
+from engine.arrays import FloatArray
 from engine.backend import Backend, Relaxation
 from engine.compiled import NumbaBackend
 from engine.coupling import Lateral
@@ -155,7 +156,8 @@ def rounding_growth(case: Case, beta: float, steps: int) -> float:
     single = Relaxation(max_steps=1, tolerance=0.0)
     state = backend.relax(clamped, beta, single).state
     signs = np.random.default_rng(0).choice((-1.0, 1.0), state.shape)
-    moved, largest = state + SHIFT * signs, SHIFT
+    moved: FloatArray = state + SHIFT * signs
+    largest = SHIFT
     for _ in range(steps - 1):
         state, moved = (backend.relax(clamped, beta, single, s).state for s in (state, moved))
         largest = max(largest, float(np.abs(moved - state).max()))
