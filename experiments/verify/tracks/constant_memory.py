@@ -102,7 +102,7 @@ def step_counts(size: Size) -> tuple[int, ...]:
 def measure_growth(prepare: Prepare, steps: tuple[int, ...], repeats: int) -> Growth:
     """Measure peaks, and fit `bytes = a + slope STATE_BYTES steps` to their medians.
 
-    Now and then the allocator of one process keeps pages that another gives back.
+    Peaks of single processes of BPTT differ by up to a factor of two.
     """
     peaks = tuple(tuple(measure_peak(prepare, n) for _ in range(repeats)) for n in steps)
     x, y = np.array(steps, float), np.median(peaks, axis=1)
