@@ -76,9 +76,7 @@ def train(job: Job, watch: Callable[[int], None] | None = None) -> Trained:
             paused = time.process_time()
             curve.append(measure_moment(backend, settings, task, job.seed, update))
             outside += time.process_time() - paused
-        share = scheduled("cosine", update, settings.updates, settings.last_rate)
-        share *= min(1.0, (update + 1) / max(1, settings.warm_up))
-        now = replace(training, optimizer=Adam(settings.lr * share))
+        now = replace(training, optimizer=Adam(learning_rate(settings, update)))
         batch = x.astype(np.float32), targets_of(network, task.answer(x))
         if job.method == EQPROP:
             train_step(backend, *batch, now, run, 1)
@@ -89,6 +87,12 @@ def train(job: Job, watch: Callable[[int], None] | None = None) -> Trained:
     seconds = time.process_time() - began - outside
     curve.append(measure_moment(backend, settings, task, job.seed, settings.updates))
     return Trained(backend, tuple(curve), seconds)
+
+
+def learning_rate(settings: Settings, update: int) -> float:
+    """Return the rate of an update: it rises over the warm-up, and falls as a cosine all along."""
+    share = scheduled("cosine", update, settings.updates, settings.last_rate)
+    return settings.lr * share * min(1.0, (update + 1) / max(1, settings.warm_up))
 
 
 def training_batches(settings: Settings, seed: int) -> Iterator[IntArray]:

@@ -13,7 +13,7 @@ import pytest
 import experiments.hardware.__main__ as command
 from engine.errors import EngineError
 from experiments.hardware.runs import Job, network_of, run_job
-from experiments.hardware.settings import LEARNERS, SUBSTRATES, Settings, changed
+from experiments.hardware.settings import LEARNERS, SUBSTRATES, TUNED, Settings, changed
 from experiments.hardware.sweeps import defect_label, sweep_jobs
 from experiments.hardware.trends import trends_table
 from experiments.hardware.tune import LEARNING_RATES, SEEDS, choose, tuning_jobs
@@ -203,6 +203,19 @@ def test_a_price_without_a_unit_is_refused(tmp_path: Path) -> None:
     code, printed = _run("--technology", str(path))
     assert code == 2
     assert "energy of 'mac' has no unit" in printed
+
+
+def test_an_open_learning_rate_is_the_tuned_one_and_a_given_one_stays(task: Task) -> None:
+    assert set(TUNED) == set(product(LEARNERS, SUBSTRATES))
+    for learner, substrate in TUNED:
+        assert Settings().chosen(learner, substrate).lr == TUNED[learner, substrate]
+        assert Settings(lr=0.5).chosen(learner, substrate).lr == 0.5
+    quick = Settings(hidden=4, epochs=1)
+    found, tuned, other = (
+        run_job(Job(task, "eqprop", "digital", 0, replace(quick, lr=rate)))
+        for rate in (None, TUNED["eqprop", "digital"], 0.5)
+    )
+    assert found.curve == tuned.curve != other.curve
 
 
 def test_settings_are_set_by_name() -> None:

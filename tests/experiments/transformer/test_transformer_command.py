@@ -21,7 +21,7 @@ from experiments.transformer.records import Outcome, load_outcome, run_job, save
 from experiments.transformer.sequences import TASKS, TEST, TRAINING, parts_of
 from experiments.transformer.settings import GOAL_TOKENS, GOALS, Settings, settings_for
 from experiments.transformer.summary import arrange
-from experiments.transformer.training import BACKPROP, EQPROP, Job, train
+from experiments.transformer.training import BACKPROP, EQPROP, Job, learning_rate, train
 
 TINY = Settings(
     vocabulary=3,
@@ -34,6 +34,17 @@ TINY = Settings(
     restarts=2,
     measured=1,
 )
+
+
+def test_the_rate_rises_over_the_warm_up_and_falls_as_a_cosine() -> None:
+    plain = Settings(vocabulary=50, length=8, updates=100, lr=0.5, last_rate=0.1)
+    warm = replace(plain, warm_up=10)
+    assert learning_rate(plain, 0) == 0.5
+    assert learning_rate(plain, 100) == pytest.approx(0.05)
+    for update in range(100):
+        share = min(1.0, (update + 1) / 10)
+        assert learning_rate(warm, update) == pytest.approx(share * learning_rate(plain, update))
+    assert max(range(100), key=lambda update: learning_rate(warm, update)) == 9
 
 
 @pytest.fixture(scope="module", autouse=True)
