@@ -88,7 +88,7 @@ def find_contest(contests: Sequence[Contest] = CONTESTS) -> tuple[Contest, Split
 def benchmark_training(contest: Contest) -> Training:
     """Return the settings of all contestants.
 
-    At these tolerances the gradient keeps a cosine of 0.999 with a tight estimate
+    At these tolerances the gradient keeps a cosine of 0.998 with a tight estimate
     (docs/performance.md).
     """
     return Training(
@@ -98,7 +98,8 @@ def benchmark_training(contest: Contest) -> Training:
         free=Relaxation(20, 3e-3),
         nudged=Relaxation(8, 1e-2),
         optimizer=Adam(contest.lr),
-        cap=SpectralCap(contest.cap, every=10),
+        # The kept vector follows the norm: measured, it strays as little as with every=10.
+        cap=SpectralCap(contest.cap, every=50, iterations=2),
         seed=SEED,
     )
 
