@@ -6,11 +6,13 @@ parameters as its substrate would; states, gradients and updates cross the borde
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from engine import dynamics
 from engine.arrays import BoolArray, FloatArray, IntArray, checked_matrix
 from engine.errors import DivergenceError, EngineError, check_count, check_number
 from engine.network import Network
@@ -56,8 +58,14 @@ class Relaxation:
         A nudge moves the state by O(beta): an absolute tolerance would stop before it has. Below
         `rounding` no tolerance can be met, so it is not scaled further than that.
         """
-        scaled = max(self.tolerance * min(1.0, abs(beta)), rounding)
-        return replace(self, tolerance=min(self.tolerance, scaled))
+        return _scaled(self, min(1.0, abs(beta)), rounding)
+
+
+@lru_cache(maxsize=64)  # the same in every step of a training
+def _scaled(relaxation: Relaxation, share: float, rounding: float) -> Relaxation:
+    """Return `relaxation` with a share of its tolerance, but no less than `rounding`."""
+    tolerance = relaxation.tolerance
+    return replace(relaxation, tolerance=min(tolerance, max(tolerance * share, rounding)))
 
 
 @dataclass(frozen=True)
@@ -201,6 +209,21 @@ class Backend(ABC):
         plus, minus = self._relax_opposite(clamped, float(beta), relaxation, begin)
         return _finite(plus), _finite(minus)
 
+    def relax_around(
+        self,
+        clamped: Clamped,
+        beta: float,
+        free: Relaxation,
+        nudged: Relaxation,
+        start: npt.ArrayLike | None = None,
+    ) -> tuple[Equilibrium, Equilibrium, Equilibrium]:
+        """Relax to the free equilibrium, and from it to those of `E + beta C` and `E - beta C`."""
+        self._check_relaxation(clamped, 0.0, free)
+        self._check_relaxation(clamped, beta, nudged)
+        begin = None if start is None else self._checked_start(clamped, start)
+        settled, plus, minus = self._relax_around(clamped, float(beta), free, nudged, begin)
+        return _finite(settled), _finite(plus), _finite(minus)
+
     def accumulate(
         self,
         clamped: Clamped,
@@ -234,6 +257,13 @@ class Backend(ABC):
             raise DivergenceError("the update is not finite; nothing was applied.")
         self._apply(update)
         self.version += 1
+
+    def cost(self, clamped: Clamped, equilibrium: Equilibrium) -> FloatArray:
+        """Return `C` of every sample, `(samples,)`."""
+        self._check_fresh(clamped)
+        if clamped.y is None:
+            raise EngineError("a cost needs targets y, but none were clamped.")
+        return self._cost(clamped, equilibrium.state)
 
     def predict(self, equilibrium: Equilibrium) -> FloatArray:
         """Read the outputs `(samples, outputs)` from a state."""
@@ -318,6 +348,18 @@ class Backend(ABC):
         plus = self._relax(clamped, beta, relaxation, start)
         return plus, self._relax(clamped, -beta, relaxation, start)
 
+    def _relax_around(
+        self,
+        clamped: Clamped,
+        beta: float,
+        free: Relaxation,
+        nudged: Relaxation,
+        start: FloatArray | None,
+    ) -> tuple[Equilibrium, Equilibrium, Equilibrium]:
+        """Relax one phase after the other, and no further than a state that is not finite."""
+        settled = _finite(self._relax(clamped, 0.0, free, start))
+        return settled, *self._relax_opposite(clamped, beta, nudged, settled.state)
+
     @abstractmethod
     def _accumulate(
         self,
@@ -327,6 +369,10 @@ class Backend(ABC):
         energy: float,
         cost: float,
     ) -> None: ...
+
+    def _cost(self, clamped: Clamped, state: FloatArray) -> FloatArray:
+        costs: FloatArray = dynamics.cost(self.network, self.params, state, clamped.y)
+        return costs
 
     @abstractmethod
     def _apply(self, update: FloatArray) -> None: ...

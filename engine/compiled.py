@@ -1,38 +1,37 @@
-"""The compiled backend: numba kernels over BLAS, on the packed parameters."""
+"""The compiled backend: numba kernels on the flat array of parameters."""
 
-from dataclasses import replace
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import blas
 
 from engine import dynamics, kernels
-from engine.arrays import FloatArray, IntArray
+from engine.arrays import FloatArray
 from engine.attention import Attention
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.compiled_tables import Tables, tables_of
 from engine.compiled_tokens import TokenKernels
 from engine.coupling import Bias, Coupling, Dense, InputDrive, Lateral
-from engine.errors import EngineError
 from engine.network import Network
 from engine.params import Params
-from engine.readout import SoftmaxReadout, SquaredError
-from engine.threads import row_blocks, run_blocks
+from engine.readout import SoftmaxReadout
+from engine.threads import portions, row_blocks, run_blocks
+
+Stage: TypeAlias = tuple[tuple[float, ...], Relaxation]
+"""Nudges that are relaxed side by side."""
 
 
 class NumbaBackend(Backend):
     """Run a network in the precision of its parameters, float32 or float64."""
 
     joins_phases: ClassVar[bool] = True
+    _tables: Tables
 
     def __init__(self, network: Network, params: Params) -> None:
         self._tokens = TokenKernels(network) if TokenKernels.serve(network) else None
         if self._tokens is not None:
             self.solvers = self._tokens.solvers
-        else:
-            self._messages = _message_table(network)
-            self._layers = _layer_table(network, self._messages)
-            self._readout = _readout_table(network)
         super().__init__(network, params)
 
     @property
@@ -47,67 +46,48 @@ class NumbaBackend(Backend):
 
     def _load(self, params: Params) -> None:
         self._params = params.copy()
+        if self._tokens is None:
+            self._tables = tables_of(self.network, params.theta.itemsize)
 
     def _drive(self, x: FloatArray) -> FloatArray:
-        drive: FloatArray = dynamics.clamped_drive(self.network, self._params, x)
-        return np.ascontiguousarray(drive)
+        network = self.network
+        if self._tokens is not None:
+            return np.ascontiguousarray(dynamics.clamped_drive(network, self._params, x))
+        drive = np.zeros((len(x), network.units), self.dtype)
+        for coupling in (c for c in network.couplings if c.clamped):
+            if isinstance(coupling, InputDrive):
+                self._add_input(coupling, x, drive)
+            elif isinstance(coupling, Bias):
+                drive[:, network.columns[coupling.layer]] += self._params[coupling.name]
+            else:
+                parts = coupling.drive(self._params[coupling.name], x)
+                for name, part in zip(coupling.layers, parts, strict=True):
+                    drive[:, network.columns[name]] += part
+        return drive
+
+    def _add_input(self, coupling: InputDrive, x: FloatArray, drive: FloatArray) -> None:
+        """Add `x W` to the columns of the layer."""
+        weight, columns = self._params[coupling.name], self.network.columns[coupling.layer]
+        packed = np.empty(kernels.packed_size(weight.shape, weight.itemsize), self.dtype)
+        kernels.pack(weight, packed)
+        inputs, size = weight.shape
+        flat, into, units = x.reshape(-1), drive.reshape(-1), drive.shape[1]
+
+        def add(rows: slice) -> None:
+            part, begin = flat[rows.start * inputs :], rows.start * units + columns.start
+            count, edge = rows.stop - rows.start, kernels.new_edge(self.dtype)
+            kernels.add_product(part, count, inputs, packed, into[begin:], size, units, edge)
+
+        run_blocks(add, row_blocks(len(x), weight.size))
 
     def _relax(
-        self,
-        clamped: Clamped,
-        beta: float | FloatArray,
-        relaxation: Relaxation,
-        start: FloatArray | None,
+        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
-        """Relax a batch, or two phases in one: then the second half starts as the first does."""
         if self._tokens is not None:
-            assert isinstance(beta, float)
             begin = dynamics.activate(self.network, clamped.drive) if start is None else start
             return self._tokens.relax(self._params, clamped, beta, relaxation, begin)
-        if start is None:
-            start = np.empty_like(clamped.drive)
-            kernels.activate(self._layers, clamped.drive, start)
-        samples = len(start)
-        targets = clamped.y if clamped.y is not None else np.empty((samples, 0), self.dtype)
-        net = kernels.Program(self._params.theta, self._layers, self._messages, self._readout)
-        phase = kernels.Phase(clamped.drive, targets, np.full(samples, beta, self.dtype))
-        ended = kernels.Ended(
-            start.copy(), np.zeros(samples, np.int64), np.zeros(samples, self.dtype)
-        )
-        blocks = row_blocks(samples)
-        twins = not isinstance(beta, float) and len(blocks) == 1
-
-        def solve(rows: slice) -> None:
-            part = kernels.Phase(*(whole[rows] for whole in phase))
-            end = kernels.Ended(*(whole[rows] for whole in ended))
-            self._solve(net, part, start[rows], relaxation, twins, end)
-
-        run_blocks(solve, blocks)
-        # In double, as the kernel compares: numpy would round the tolerance to float32.
-        converged = ended.residual <= np.float64(relaxation.tolerance)
-        return Equilibrium(ended.state, ended.steps, ended.residual, converged, float(np.max(beta)))
-
-    def _solve(
-        self,
-        net: kernels.Program,
-        phase: kernels.Phase,
-        start: FloatArray,
-        relaxation: Relaxation,
-        twins: bool,
-        ended: kernels.Ended,
-    ) -> None:
-        """Run the solver on a block of rows, with buffers of its own."""
-        samples = len(start)
-        work = self._work(samples)
-        limits = (relaxation.tolerance, relaxation.max_steps, ended)
-        if relaxation.solver == "fixed_point":
-            damping = start.dtype.type(relaxation.damping)
-            kernels.relax_fixed_point(net, phase, start, work, damping, twins, *limits)
-        elif relaxation.solver == "alternating":
-            kernels.relax_alternating(net, phase, start, work, *limits)
-        else:
-            history = self._history(samples, relaxation.memory)
-            kernels.relax_anderson(net, phase, start, work, history, *limits)
+        (found,) = self._relax_stages(clamped, [((beta,), relaxation)], start)
+        return found
 
     def _relax_opposite(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray
@@ -115,16 +95,75 @@ class NumbaBackend(Backend):
         """Relax both phases as one batch: half the products, of twice the rows."""
         if self._tokens is not None:
             return super()._relax_opposite(clamped, beta, relaxation, start)
-        samples = len(start)
-        drive, y, both = (
-            None if part is None else np.concatenate((part, part))
-            for part in (clamped.drive, clamped.y, start)
-        )
-        betas = np.repeat(np.array((beta, -beta), self.dtype), samples)
-        twice = replace(clamped, y=y, drive=drive)  # x is in the drive, and not read again
-        found = self._relax(twice, betas, relaxation, both)
-        plus, minus = found.rows(slice(samples)), found.rows(slice(samples, None))
-        return replace(plus, beta=beta), replace(minus, beta=-beta)
+        plus, minus = self._relax_stages(clamped, [((beta, -beta), relaxation)], start)
+        return plus, minus
+
+    def _relax_around(
+        self,
+        clamped: Clamped,
+        beta: float,
+        free: Relaxation,
+        nudged: Relaxation,
+        start: FloatArray | None,
+    ) -> tuple[Equilibrium, Equilibrium, Equilibrium]:
+        """Relax all phases of a block of samples on the same core."""
+        if self._tokens is not None:
+            return super()._relax_around(clamped, beta, free, nudged, start)
+        stages: list[Stage] = [((0.0,), free), ((beta, -beta), nudged)]
+        settled, plus, minus = self._relax_stages(clamped, stages, start)
+        return settled, plus, minus
+
+    def _relax_stages(
+        self, clamped: Clamped, stages: Sequence[Stage], start: FloatArray | None
+    ) -> list[Equilibrium]:
+        """Relax a batch in stages: the betas of one side by side, each from the same start.
+
+        A stage starts where the first beta of the stage before it ended.
+        """
+        if start is None:
+            start = np.empty_like(clamped.drive)
+            kernels.activate(self._tables.layers, clamped.drive, start)
+        samples, net = len(start), self._program()
+        targets = clamped.y if clamped.y is not None else np.empty((samples, 0), self.dtype)
+        phases = [
+            kernels.Phase(clamped.drive, targets, np.array(betas, self.dtype))
+            for betas, _ in stages
+        ]
+        ended = [self._room(samples * len(betas)) for betas, _ in stages]
+        starts = [start, *(end.state for end in ended)]
+
+        def solve(rows: slice) -> None:
+            for k, (_, relaxation) in enumerate(stages):
+                self._solve(net, phases[k], starts[k], rows, relaxation, ended[k])
+
+        work = self._tables.packed * sum(len(betas) for betas, _ in stages)
+        run_blocks(solve, row_blocks(samples, work))
+        return [
+            _equilibrium(end, slice(k * samples, (k + 1) * samples), relaxation.tolerance, beta)
+            for end, (betas, relaxation) in zip(ended, stages, strict=True)
+            for k, beta in enumerate(betas)
+        ]
+
+    def _solve(
+        self,
+        net: kernels.Program,
+        phase: kernels.Phase,
+        start: FloatArray,
+        rows: slice,
+        relaxation: Relaxation,
+        ended: kernels.Ended,
+    ) -> None:
+        """Run the solver on a block of samples, all their phases, with buffers of its own."""
+        count = (rows.stop - rows.start) * len(phase.betas)
+        begin = (net, phase, start, rows.start, self._work(count))
+        limits = (relaxation.tolerance, relaxation.max_steps, ended)
+        if relaxation.solver == "fixed_point":
+            damping = start.dtype.type(relaxation.damping)
+            kernels.relax_fixed_point(*begin, damping, *limits)
+        elif relaxation.solver == "alternating":
+            kernels.relax_alternating(*begin, *limits)
+        else:
+            kernels.relax_anderson(*begin, self._history(count, relaxation.memory), *limits)
 
     def _accumulate(
         self,
@@ -142,11 +181,32 @@ class NumbaBackend(Backend):
             for coupling in network.couplings:
                 block = total[coupling.name]
                 self._accumulate_coupling(coupling, clamped, state, block, energy)
-        if cost != 0.0:
-            read = network.of(network.readout.layer, state)
+        if cost == 0.0:
+            return
+        read = network.of(network.readout.layer, state)
+        if isinstance(network.readout, SoftmaxReadout):
+            error, _ = self._errors(clamped, state)
+            error *= cost
+            total["W_out"][...] += read.T @ error
+            total["b_out"][...] += error.sum(0)
+        else:
             slopes = network.readout.correlate(self._params, read, clamped.y)
             for name, slope in slopes.items():
                 total[name][...] += cost * slope
+
+    def _cost(self, clamped: Clamped, state: FloatArray) -> FloatArray:
+        if isinstance(self.network.readout, SoftmaxReadout):
+            return self._errors(clamped, state)[1]
+        return super()._cost(clamped, state)
+
+    def _errors(self, clamped: Clamped, state: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the errors `p - y (samples, outputs)` of the softmax and the costs."""
+        assert clamped.y is not None
+        read = self.network.of(self.network.readout.layer, state)
+        error = read @ self._params["W_out"] + self._params["b_out"]
+        costs = np.empty(len(error), self.dtype)
+        kernels.softmax_errors(error, clamped.y, costs)
+        return error, costs
 
     def _accumulate_difference(
         self,
@@ -163,25 +223,30 @@ class NumbaBackend(Backend):
         than two phases have, and no difference of large numbers.
         """
         network, total = self.network, Params(self.network, gradient)
-        gap, middle = state - opposite, state + opposite
-        gap *= -energy  # E = G - Phi
-        middle *= 0.5
-        for coupling in network.couplings:
-            block = total[coupling.name]
-            d, m = ([network.of(n, side) for n in coupling.layers] for side in (gap, middle))
-            if isinstance(coupling, InputDrive):
-                _add_product(block, clamped.x, d[0])
-            elif isinstance(coupling, Bias):
-                block += d[0].sum(0)
-            elif isinstance(coupling, Dense):
-                _add_product(block, d[0], m[1])
-                _add_product(block, m[0], d[1])
-            elif isinstance(coupling, Lateral):
-                product = d[0].T @ m[0]
-                block += (product + product.T) / 2  # symmetric to the last bit
-            else:
-                self._accumulate_coupling(coupling, clamped, state, block, energy)
-                self._accumulate_coupling(coupling, clamped, opposite, block, -energy)
+        gap, middle = np.empty_like(state), np.empty_like(state)
+        kernels.compare(state, opposite, state.dtype.type(-energy), gap, middle)  # E = G - Phi
+
+        def add(share: list[int]) -> None:
+            for coupling in (network.couplings[k] for k in share):
+                block = total[coupling.name]
+                d, m = ([network.of(n, side) for n in coupling.layers] for side in (gap, middle))
+                if isinstance(coupling, InputDrive):
+                    _add_correlation(block, clamped.x, d[0])
+                elif isinstance(coupling, Bias):
+                    block += d[0].sum(0)
+                elif isinstance(coupling, Dense):
+                    _add_correlation(block, d[0], m[1])
+                    _add_correlation(block, m[0], d[1])
+                elif isinstance(coupling, Lateral):
+                    product = np.zeros_like(block)
+                    _add_correlation(product, d[0], m[0])
+                    block += (product + product.T) / 2  # symmetric to the last bit
+                else:
+                    self._accumulate_coupling(coupling, clamped, state, block, energy)
+                    self._accumulate_coupling(coupling, clamped, opposite, block, -energy)
+
+        sizes = [network.blocks[coupling.name].size for coupling in network.couplings]
+        run_blocks(add, portions([len(state) * size for size in sizes]))
 
     def _accumulate_coupling(
         self,
@@ -200,17 +265,29 @@ class NumbaBackend(Backend):
     def _apply(self, update: FloatArray) -> None:
         self._params.theta += update
 
-    def _work(self, samples: int) -> kernels.Work:
+    def _program(self) -> kernels.Program:
+        """Return the network with its matrices packed, as the parameters are now."""
+        layers, messages, readout, packed = self._tables
+        room = np.empty(packed, self.dtype)
+        net = kernels.Program(self._params.theta, room, layers, messages, readout)
+        kernels.pack_weights(net)
+        return net
+
+    def _room(self, rows: int) -> kernels.Ended:
+        state = np.empty((rows, self.network.units), self.dtype)
+        return kernels.Ended(state, np.zeros(rows, np.int64), np.zeros(rows, self.dtype))
+
+    def _work(self, rows: int) -> kernels.Work:
         bits = np.int32 if self.dtype == np.float32 else np.int64
-        widest = max(layer.size for layer in self.network.layers)
-        state, mapped = np.empty((2, samples * self.network.units), self.dtype)
-        scratch = np.empty(samples * (widest + self.network.outputs), self.dtype)
-        gap, residual = np.empty(widest, self.dtype), np.empty(samples, self.dtype)
+        state, mapped = np.empty((2, rows * self.network.units), self.dtype)
+        gap = np.empty(max(layer.size for layer in self.network.layers), self.dtype)
+        residual = np.empty(rows, self.dtype)
         return kernels.Work(
             state,
             mapped,
-            scratch,
-            np.empty(samples, np.int64),
+            np.empty(rows * self.network.outputs, self.dtype),
+            kernels.new_edge(self.dtype),
+            np.empty(rows, np.int64),
             gap,
             gap.view(bits),
             residual,
@@ -232,64 +309,16 @@ class NumbaBackend(Backend):
         )
 
 
-def _add_product(total: FloatArray, a: FloatArray, b: FloatArray) -> None:
-    """`total += a' b` in place, without a temporary; BLAS sees every matrix transposed."""
-    gemm = blas.sgemm if total.dtype == np.float32 else blas.dgemm
-    gemm(1.0, b.T, a.T, beta=1.0, c=total.T, trans_b=True, overwrite_c=True)
+def _equilibrium(ended: kernels.Ended, rows: slice, tolerance: float, beta: float) -> Equilibrium:
+    residual = ended.residual[rows]
+    # In double, as the kernel compares: numpy would round the tolerance to float32.
+    converged = residual <= np.float64(tolerance)
+    return Equilibrium(ended.state[rows], ended.steps[rows], residual, converged, beta)
 
 
-def _message_table(network: Network) -> IntArray:
-    """One row for each direction of each recurrent coupling (columns: see `engine.kernels`)."""
-    index = {layer.name: k for k, layer in enumerate(network.layers)}
-    rows: list[tuple[int, ...]] = []
-    reached: set[int] = set()
-    for coupling in network.recurrent:
-        block = network.blocks[coupling.name]
-        if isinstance(coupling, Lateral):
-            directions = [(coupling.layer, coupling.layer, False)]
-        elif isinstance(coupling, Dense):
-            ends = coupling.source, coupling.target
-            directions = [(*ends, False), (*ends[::-1], True)]
-        else:
-            raise EngineError(
-                f"coupling '{coupling.name}' ({type(coupling).__name__}) has no compiled kernel."
-            )
-        for source, target, transposed in directions:
-            first = index[target] not in reached
-            reached.add(index[target])
-            rows.append(
-                (index[source], index[target], block.start, *block.shape, transposed, first)
-            )
-    return np.array(rows, np.int64).reshape(-1, 7)
-
-
-def _layer_table(network: Network, messages: IntArray) -> IntArray:
-    """One row for each layer (columns: see `engine.kernels`)."""
-    try:
-        second = network.halves[1]
-    except EngineError:
-        second = ()  # no halves: the alternating solver is refused before it would read them
-    driven = set(messages[:, kernels.TARGET])
-    rows = [
-        (
-            network.columns[layer.name].start,
-            layer.size,
-            layer.rule.code,
-            layer.name in second,
-            k in driven,
-        )
-        for k, layer in enumerate(network.layers)
-    ]
-    return np.array(rows, np.int64)
-
-
-def _readout_table(network: Network) -> IntArray:
-    """The read-out (columns: see `engine.kernels`)."""
-    readout = network.readout
-    layer = [layer.name for layer in network.layers].index(readout.layer)
-    if isinstance(readout, SoftmaxReadout):
-        weight, bias = network.blocks["W_out"].start, network.blocks["b_out"].start
-        return np.array((kernels.SOFTMAX, layer, weight, bias, readout.outputs), np.int64)
-    if isinstance(readout, SquaredError):
-        return np.array((kernels.SQUARED_ERROR, layer, 0, 0, network.outputs), np.int64)
-    raise EngineError(f"the read-out {type(readout).__name__} has no compiled kernel.")
+def _add_correlation(total: FloatArray, a: FloatArray, b: FloatArray) -> None:
+    """`total += a' b` in place; both batches have a row for each sample."""
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    packed = np.empty(kernels.packed_size(b.shape, b.itemsize), b.dtype)
+    turned = np.empty((kernels.TURNED, len(a)), a.dtype)
+    kernels.add_correlation(a, b, total.reshape(-1), packed, turned, kernels.new_edge(a.dtype))

@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from engine import dynamics
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError, NudgeWarning, check_number
@@ -126,7 +125,14 @@ def estimate(
     if 0.0 in betas:  # the free state is a phase like the others: its error counts as much
         free = free.nudged(min(abs(beta) for beta in betas if beta != 0.0), rounding)
     share = 1.0 / (len(clamped.x) if clamped.weights is None else float(clamped.weights.sum()))
-    settled = backend.relax(clamped, relaxation=free, start=start)
+    pairs = _pairs(estimator)
+    around = next((plus for plus, minus, _ in pairs if minus == -plus), None)
+    opposite: list[Equilibrium] = []
+    if around is None:
+        settled = backend.relax(clamped, relaxation=free, start=start)
+    else:
+        limits = nudged.nudged(around, rounding)
+        settled, *opposite = backend.relax_around(clamped, around, free, limits, start)
     gradient[:] = 0.0
     backend.accumulate(clamped, settled, gradient, cost=share)
     steps, unsettled = [], [_unsettled(settled)]
@@ -142,9 +148,11 @@ def estimate(
         limits = nudged.nudged(beta, rounding)
         return noted(backend.relax(clamped, beta, limits, settled.state))
 
-    for plus, minus, coefficient in _pairs(estimator):
+    for plus, minus, coefficient in pairs:
         if minus is None:
             phase = settle(plus)
+        elif plus == around:
+            phase = noted(opposite[0]).against(noted(opposite[1]))
         elif minus == -plus:
             limits = nudged.nudged(plus, rounding)
             pair = backend.relax_opposite(clamped, plus, limits, settled.state)
@@ -152,8 +160,7 @@ def estimate(
         else:
             phase = settle(plus).against(settle(minus))
         backend.accumulate(clamped, phase, gradient, energy=coefficient * share)
-    costs = dynamics.cost(backend.network, backend.params, settled.state, clamped.y)
-    cost = np.average(costs, weights=clamped.weights)
+    cost = np.average(backend.cost(clamped, settled), weights=clamped.weights)
     phases = len(steps)
     return Report(
         float(cost), _mean_steps(settled), sum(steps) / phases, sum(unsettled) / (phases + 1)

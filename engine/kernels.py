@@ -14,19 +14,29 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
 from numba import njit, types
-from numba.extending import overload
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
 
 # Columns of the tables.
-OFFSET, SIZE, ACTIVATION, HALF, DRIVEN = range(5)  # layers
-SOURCE, TARGET, START, ROWS, COLUMNS, TRANSPOSED, FIRST = range(7)  # messages
-KIND, LAYER, WEIGHT, BIAS, OUTPUTS = range(5)  # read-out
+OFFSET, SIZE, ACTIVATION, HALF = range(4)  # layers
+SOURCE, TARGET, START, TRANSPOSED, PACKED = range(5)  # messages
+KIND, LAYER, WEIGHT, BIAS, OUTPUTS, PACKED_OUT, PACKED_BACK = range(7)  # read-out
 SOFTMAX, SQUARED_ERROR = range(2)
 TANH, HARD_SIGMOID, RELU = range(3)
 BOTH = -1
 """Stands for both halves of the layers."""
-FEW_BYTES = 96
-"""Up to so many bytes in a column of states the product of this file is faster than BLAS."""
+
+TILE_ROWS, TILE_VECTORS, VECTOR_BYTES = 6, 2, 32
+"""A tile of a product: its sums fill 12 of the 16 vector registers that a core has at least."""
+DEPTH = 2048
+"""Rows of a packed matrix that a tile sums over in one go."""
+PASS = 192
+"""Rows of states that stay in the second cache while a packed matrix passes by."""
+TURNED = 48
+"""Columns of a batch that are turned into rows at a time."""
 
 
 # Division by zero gives what IEEE 754 says: a branch that could raise would keep every loop with a
@@ -36,9 +46,10 @@ _compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contrac
 
 
 class Program(NamedTuple):
-    """A network and its parameters."""
+    """A network and its parameters; `packed` holds the matrices again, laid out for products."""
 
     theta: Any
+    packed: Any
     layers: Any
     messages: Any
     readout: Any
@@ -47,12 +58,13 @@ class Program(NamedTuple):
 class Phase(NamedTuple):
     """A batch held fixed: `clamped (samples, units)`, `targets (samples, outputs)`, the nudges.
 
-    `beta (samples,)` is zero for all samples or for none.
+    `betas (phases,)` are relaxed side by side, from the same states; one is zero only if it is
+    alone. Sample `k` of phase `p` has the number `p * samples + k`.
     """
 
     clamped: Any
     targets: Any
-    beta: Any
+    betas: Any
 
 
 class Work(NamedTuple):
@@ -60,7 +72,8 @@ class Work(NamedTuple):
 
     state: Any
     mapped: Any
-    scratch: Any
+    error: Any
+    edge: Any
     order: Any
     gap: Any
     gap_bits: Any
@@ -69,7 +82,7 @@ class Work(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """Where each sample ended: `state (samples, units)`, `steps`, `residual`."""
+    """Where each sample of each phase ended, by its number: `state`, `steps`, `residual`."""
 
     state: Any
     steps: Any
@@ -157,6 +170,182 @@ def adam(gradient, first, second, take1, take2, correction, rate, eps):
         gradient[j] = rate * first[j] / (math.sqrt(second[j] * correction) + eps)
 
 
+@intrinsic
+def _add_tile(_, a, a_start, a_step, left, depth, packed, packed_start, out, out_start, out_step):
+    """Add a tile of `a b` to `out`: `TILE_ROWS` rows, as many columns as `TILE_VECTORS` vectors.
+
+    Each array is flat and used from its start on; rows of `a` and `out` are a step apart. Rows
+    beyond the first `left` repeat the last of them, which costs no branch and changes nothing.
+    Written as instructions for vectors, because LLVM does not find them in a loop over numbers:
+    the sums have to stay in registers.
+    """
+
+    def generate(context, builder, signature, arguments):
+        number = signature.args[0].dtype
+        scalar, whole = context.get_value_type(number), context.get_value_type(types.intp)
+        lanes = 8 * VECTOR_BYTES // number.bitwidth
+        vector = ir.VectorType(scalar, lanes)
+        nothing = ir.Constant(vector, ir.Undefined)
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+        loose = {"align": number.bitwidth // 8}  # a vector may lie anywhere
+
+        def constant(value):
+            return ir.Constant(whole, value)
+
+        def address(array, start):
+            kind = context.make_array(signature.args[array])
+            return builder.gep(kind(context, builder, arguments[array]).data, [arguments[start]])
+
+        def vectors(start, offset):
+            places = (builder.add(offset, constant(v * lanes)) for v in range(TILE_VECTORS))
+            return [
+                builder.bitcast(builder.gep(start, [place]), vector.as_pointer())
+                for place in places
+            ]
+
+        def fused(x, y, total):
+            product = builder.fmul(x, y, flags=("contract",))
+            return builder.fadd(product, total, flags=("contract",))
+
+        a, packed, out = address(0, 1), address(5, 6), address(7, 8)
+        a_step, left, depth, out_step = (arguments[k] for k in (2, 3, 4, 9))
+        last = builder.sub(left, constant(1))
+        rows = [
+            builder.select(builder.icmp_signed("<", constant(r), last), constant(r), last)
+            for r in range(TILE_ROWS)
+        ]
+        reads = [builder.gep(a, [builder.mul(row, a_step)]) for row in rows]
+        writes = [vectors(out, builder.mul(row, out_step)) for row in rows]
+        sums = [
+            [cgutils.alloca_once_value(builder, builder.load(place, **loose)) for place in row]
+            for row in writes
+        ]
+        with cgutils.for_range(builder, depth) as loop:
+            start = builder.mul(loop.index, constant(TILE_VECTORS * lanes))
+            columns = [builder.load(place, **loose) for place in vectors(packed, start)]
+            for read, row in zip(reads, sums, strict=True):
+                one = builder.load(builder.gep(read, [loop.index]))
+                filled = builder.insert_element(nothing, one, ir.Constant(ir.IntType(32), 0))
+                filled = builder.shuffle_vector(filled, nothing, everywhere)
+                for column, total in zip(columns, row, strict=True):
+                    builder.store(fused(filled, column, builder.load(total)), total)
+        for places, row in zip(writes, sums, strict=True):
+            for place, total in zip(places, row, strict=True):
+                builder.store(builder.load(total), place, **loose)
+        return context.get_dummy_value()
+
+    size = types.intp
+    steps = (size, size, size, size)
+    return types.void(a, *steps, packed, size, out, size, size), generate
+
+
+def packed_size(shape: tuple[int, ...], itemsize: int) -> int:
+    """Return how many numbers a packed matrix `(inner, columns)` has."""
+    inner, columns = shape
+    width = TILE_VECTORS * VECTOR_BYTES // itemsize
+    return inner * width * -(-columns // width)
+
+
+def new_edge(dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return the scratch of a product for the columns at its right edge."""
+    return np.empty((TILE_ROWS, TILE_VECTORS * VECTOR_BYTES // np.dtype(dtype).itemsize), dtype)
+
+
+@_compiled
+def pack(matrix, packed):
+    """Lay `matrix (inner, columns)` out as tiles read it.
+
+    Of each stretch of `DEPTH` rows the columns of a tile come first, row by row, then those of the
+    next one; the last are filled up with zeros.
+    """
+    inner, columns = matrix.shape
+    width = TILE_VECTORS * VECTOR_BYTES // matrix.itemsize
+    padded = -(-columns // width) * width
+    for top in range(0, inner, DEPTH):
+        depth = min(DEPTH, inner - top)
+        for i in range(depth):
+            for j in range(0, columns, width):
+                start = top * padded + j * depth + i * width
+                into, part = packed[start : start + width], matrix[top + i, j : j + width]
+                for c in range(part.size):
+                    into[c] = part[c]
+                for c in range(part.size, width):
+                    into[c] = 0
+
+
+@_compiled
+def add_product(a, rows, inner, packed, out, columns, out_step, edge):
+    """Add `a b` to `out`, with `a (rows, inner)` in a flat array and `b` as `pack` left it.
+
+    The rows of `out` begin `out_step` apart in a flat array. `edge` is a tile of scratch. The sum
+    of a row is taken in the same order whatever the other rows are.
+    """
+    width = edge.shape[1]
+    for top in range(0, rows, PASS):
+        bottom = min(rows, top + PASS)
+        used = 0
+        for k in range(0, inner, DEPTH):
+            depth = min(DEPTH, inner - k)
+            for j in range(0, columns, width):
+                for i in range(top, bottom, TILE_ROWS):
+                    left, from_, to = min(TILE_ROWS, bottom - i), i * inner + k, i * out_step + j
+                    if j + width <= columns:
+                        _add_tile(a, from_, inner, left, depth, packed, used, out, to, out_step)
+                        continue
+                    for r in range(left):
+                        for c in range(columns - j):
+                            edge[r, c] = out[to + r * out_step + c]
+                    _add_tile(a, from_, inner, left, depth, packed, used, edge, 0, width)
+                    for r in range(left):
+                        for c in range(columns - j):
+                            out[to + r * out_step + c] = edge[r, c]
+                used += depth * width
+
+
+@_compiled
+def add_correlation(a, b, out, packed, turned, edge):
+    """Add `a' b` to the flat `out (columns of a, columns of b)`; the batches have a row a sample.
+
+    `packed` has room for `b`, `turned (rows, samples)` for so many columns of `a` at a time.
+    """
+    samples, columns = b.shape
+    pack(b, packed)
+    for top in range(0, a.shape[1], len(turned)):
+        count = min(len(turned), a.shape[1] - top)
+        for s in range(samples):
+            for i in range(count):
+                turned[i, s] = a[s, top + i]
+        part = out[top * columns :]
+        add_product(turned.reshape(-1), count, samples, packed, part, columns, columns, edge)
+
+
+@_compiled
+def pack_weights(net):
+    """Fill `net.packed` with the matrices of the messages and of the read-out."""
+    for message in net.messages:
+        source, target = net.layers[message[SOURCE]][SIZE], net.layers[message[TARGET]][SIZE]
+        weight = net.theta[message[START] : message[START] + source * target]
+        into = net.packed[message[PACKED] :]
+        if message[TRANSPOSED]:
+            pack(weight.reshape((target, source)).T, into)
+        else:
+            pack(weight.reshape((source, target)), into)
+    if net.readout[KIND] != SQUARED_ERROR:
+        size, outputs = net.layers[net.readout[LAYER]][SIZE], net.readout[OUTPUTS]
+        weight = net.theta[net.readout[WEIGHT] : net.readout[WEIGHT] + size * outputs]
+        pack(weight.reshape((size, outputs)), net.packed[net.readout[PACKED_OUT] :])
+        pack(weight.reshape((size, outputs)).T, net.packed[net.readout[PACKED_BACK] :])
+
+
+@_compiled
+def compare(state, opposite, scale, gap, middle):
+    """Write `scale (state - opposite)` and the mean of both, all `(samples, units)`."""
+    for i in range(len(state)):
+        for j in range(state.shape[1]):
+            gap[i, j] = scale * (state[i, j] - opposite[i, j])
+            middle[i, j] = (state[i, j] + opposite[i, j]) / 2
+
+
 @_compiled
 def _block(buffer, capacity, layer, rows):
     """View the first `rows` samples of a layer as `(rows, size)`."""
@@ -178,13 +367,19 @@ def _part(sample, layer):
 
 
 @_compiled
-def _begin(net, start, work):
-    """Lay the starting states out in blocks, every sample moving."""
-    samples = len(start)
-    for i in range(samples):
-        work.order[i] = i
-        for layer in net.layers:
-            _row(work.state, samples, layer, i)[:] = _part(start[i], layer)
+def _begin(net, phase, start, first, work):
+    """Lay the states of the samples from `first` on out in blocks, once for each phase.
+
+    There are as many as the buffers have room for; all move. Returns the number of rows.
+    """
+    count = len(work.order) // len(phase.betas)
+    for p in range(len(phase.betas)):
+        for k in range(count):
+            row = p * count + k
+            work.order[row] = p * len(start) + first + k
+            for layer in net.layers:
+                _row(work.state, len(work.order), layer, row)[:] = _part(start[first + k], layer)
+    return len(work.order)
 
 
 @_compiled
@@ -196,106 +391,70 @@ def _store(net, work, row, ended):
 
 
 @_compiled
-def multiply_few(a, b, out):
-    """Write `a b` to `out` for few rows of `a`: BLAS would pack `b` for them, in every call.
-
-    Blocks of 4 x 4 numbers of `a` stay in registers while a row of `out` and four of `b` pass by.
-    """
-    rows, inner = a.shape
-    out[:] = 0
-    for i in range(0, rows - 3, 4):
-        for k in range(0, inner - 3, 4):
-            a00, a01, a02, a03 = a[i, k], a[i, k + 1], a[i, k + 2], a[i, k + 3]
-            a10, a11, a12, a13 = a[i + 1, k], a[i + 1, k + 1], a[i + 1, k + 2], a[i + 1, k + 3]
-            a20, a21, a22, a23 = a[i + 2, k], a[i + 2, k + 1], a[i + 2, k + 2], a[i + 2, k + 3]
-            a30, a31, a32, a33 = a[i + 3, k], a[i + 3, k + 1], a[i + 3, k + 2], a[i + 3, k + 3]
-            for j in range(out.shape[1]):
-                b0, b1, b2, b3 = b[k, j], b[k + 1, j], b[k + 2, j], b[k + 3, j]
-                out[i, j] = out[i, j] + a00 * b0 + a01 * b1 + a02 * b2 + a03 * b3
-                out[i + 1, j] = out[i + 1, j] + a10 * b0 + a11 * b1 + a12 * b2 + a13 * b3
-                out[i + 2, j] = out[i + 2, j] + a20 * b0 + a21 * b1 + a22 * b2 + a23 * b3
-                out[i + 3, j] = out[i + 3, j] + a30 * b0 + a31 * b1 + a32 * b2 + a33 * b3
-    for i in range(rows - rows % 4, rows):
-        for k in range(0, inner - 3, 4):
-            a0, a1, a2, a3 = a[i, k], a[i, k + 1], a[i, k + 2], a[i, k + 3]
-            for j in range(out.shape[1]):
-                b0, b1, b2, b3 = b[k, j], b[k + 1, j], b[k + 2, j], b[k + 3, j]
-                out[i, j] = out[i, j] + a0 * b0 + a1 * b1 + a2 * b2 + a3 * b3
-    for k in range(inner - inner % 4, inner):
-        for i in range(rows):
-            for j in range(out.shape[1]):
-                out[i, j] += a[i, k] * b[k, j]
-
-
-@_compiled
 def _send(net, work, half, rows):
     """Write the recurrent drive of the layers in `half` to `mapped`."""
     capacity = len(work.order)
     for layer in net.layers:
-        if not layer[DRIVEN] and half in (BOTH, layer[HALF]):
+        if half in (BOTH, layer[HALF]):
             _block(work.mapped, capacity, layer, rows)[:] = 0
     for message in net.messages:
-        target = net.layers[message[TARGET]]
-        if half not in (BOTH, target[HALF]):
-            continue
-        source = _block(work.state, capacity, net.layers[message[SOURCE]], rows)
-        drive = _block(work.mapped, capacity, target, rows)
-        # The first message to a layer writes its drive, the others add to it.
-        into = drive if message[FIRST] else _block(work.scratch, 0, target, rows)
-        size = message[ROWS] * message[COLUMNS]
-        weight = net.theta[message[START] : message[START] + size]
-        matrix = weight.reshape((message[ROWS], message[COLUMNS]))
-        if message[TRANSPOSED]:
-            np.dot(source, matrix.T, into)
-        elif rows * source.itemsize > FEW_BYTES:
-            np.dot(source, matrix, into)
-        else:
-            multiply_few(source, matrix, into)
-        if not message[FIRST]:
-            drive += into
+        source, target = net.layers[message[SOURCE]], net.layers[message[TARGET]]
+        if half in (BOTH, target[HALF]):
+            states = work.state[capacity * source[OFFSET] :]
+            drive = work.mapped[capacity * target[OFFSET] :]
+            packed = net.packed[message[PACKED] :]
+            size = target[SIZE]
+            add_product(states, rows, source[SIZE], packed, drive, size, size, work.edge)
 
 
 @_compiled
-def _softmax_error(logits, bias, targets, order):
-    """Turn `logits (rows, outputs)` into `p - y` in place."""
+def _softmax_error(row, target, scale):
+    """Turn the logits in `row` into `scale (p - y)`; return the cost `-sum_k y_k ln p_k`."""
+    peak = row.max()
+    total = cost = 0.0
+    for k in range(row.size):
+        shifted = row[k] - peak
+        cost -= target[k] * shifted
+        row[k] = math.exp(shifted)
+        total += row[k]
+    for k in range(row.size):
+        row[k] = scale * (row[k] / total - target[k])
+    return cost + math.log(total)  # the targets add up to one
+
+
+@_compiled
+def softmax_errors(logits, targets, costs):
+    """Turn `logits (samples, outputs)` into `p - y` in place, and write the cost of each sample."""
     for i in range(len(logits)):
-        row = logits[i]
-        target = targets[order[i]]
-        row += bias
-        peak = row.max()
-        total = 0.0
-        for k in range(row.size):
-            row[k] = math.exp(row[k] - peak)
-            total += row[k]
-        for k in range(row.size):
-            row[k] = row[k] / total - target[k]
+        costs[i] = _softmax_error(logits[i], targets[i], 1.0)
 
 
 @_compiled
 def _nudge(net, phase, work, rows):
     """Subtract `beta dC/ds` from the drive of the layer that is read out."""
-    capacity = len(work.order)
+    capacity, samples = len(work.order), len(phase.targets)
     layer = net.layers[net.readout[LAYER]]
     size, outputs = layer[SIZE], net.readout[OUTPUTS]
-    s = _block(work.state, capacity, layer, rows)
-    drive = _block(work.mapped, capacity, layer, rows)
-    back = _block(work.scratch, 0, layer, rows)
     if net.readout[KIND] == SQUARED_ERROR:
         for i in range(rows):
+            target = phase.targets[work.order[i] % samples]
+            beta = phase.betas[work.order[i] // samples]
+            s = _row(work.state, capacity, layer, i)
+            drive = _row(work.mapped, capacity, layer, i)
             for j in range(size):
-                back[i, j] = s[i, j] - phase.targets[work.order[i], j]
-    else:
-        weight = net.theta[net.readout[WEIGHT] : net.readout[WEIGHT] + size * outputs]
-        matrix = weight.reshape((size, outputs))
-        bias = net.theta[net.readout[BIAS] : net.readout[BIAS] + outputs]
-        error = work.scratch[rows * size : rows * (size + outputs)].reshape((rows, outputs))
-        np.dot(s, matrix, error)
-        _softmax_error(error, bias, phase.targets, work.order)
-        np.dot(error, matrix.T, back)
+                drive[j] -= beta * (s[j] - target[j])
+        return
+    s = work.state[capacity * layer[OFFSET] :]
+    drive = work.mapped[capacity * layer[OFFSET] :]
+    out, back = net.packed[net.readout[PACKED_OUT] :], net.packed[net.readout[PACKED_BACK] :]
+    error = work.error[: rows * outputs]
+    slopes = error.reshape((rows, outputs))
+    slopes[:] = net.theta[net.readout[BIAS] : net.readout[BIAS] + outputs]
+    add_product(s, rows, size, out, error, outputs, outputs, work.edge)
     for i in range(rows):
-        beta = phase.beta[work.order[i]]
-        for j in range(size):
-            drive[i, j] -= beta * back[i, j]
+        phase_of, sample = divmod(work.order[i], samples)
+        _softmax_error(slopes[i], phase.targets[sample], -phase.betas[phase_of])
+    add_product(error, rows, outputs, back, drive, size, size, work.edge)
 
 
 @_compiled
@@ -336,7 +495,7 @@ def _activate(net, phase, work, half, rows):
         if half not in (BOTH, layer[HALF]):
             continue
         for i in range(rows):
-            clamped = _part(phase.clamped[work.order[i]], layer)
+            clamped = _part(phase.clamped[work.order[i] % len(phase.clamped)], layer)
             old = _row(work.state, capacity, layer, i)
             new = _row(work.mapped, capacity, layer, i)
             _bend(layer, new, clamped)
@@ -356,20 +515,22 @@ def _map(net, phase, work, half, rows):
 
 
 @_compiled
-def _map_twins(net, phase, work, rows):
-    """Do the same where the second half of the rows is in the states of the first."""
-    single = rows // 2
-    _send(net, work, BOTH, single)
+def _map_first(net, phase, work, rows):
+    """Do the same where every phase is in the states of the first: one product serves all."""
+    phases = len(phase.betas)
+    count = rows // phases
+    _send(net, work, BOTH, count)
     for layer in net.layers:
         drive = _block(work.mapped, len(work.order), layer, rows)
-        drive[single:] = drive[:single]
+        for p in range(1, phases):
+            drive[p * count : (p + 1) * count] = drive[:count]
     _respond(net, phase, work, BOTH, rows)
 
 
 @_compiled
 def _respond(net, phase, work, half, rows):
-    """Turn the recurrent drive in `mapped` into `T(s)`, and note the residual of each row."""
-    if phase.beta[0] != 0.0 and half in (BOTH, net.layers[net.readout[LAYER]][HALF]):
+    """Turn the drive in `mapped` into `T(s)`, and note the residual of each row."""
+    if phase.betas[0] != 0.0 and half in (BOTH, net.layers[net.readout[LAYER]][HALF]):
         _nudge(net, phase, work, rows)
     work.residual_bits[:rows] = 0
     _activate(net, phase, work, half, rows)
@@ -389,6 +550,8 @@ def _retire(net, work, tolerance, step, rows, ended):
         if work.residual[i] > tolerance:
             continue
         if math.isnan(work.residual[i]):
+            for row in range(rows):
+                _store(net, work, row, ended)
             return 0
         _store(net, work, i, ended)
         rows -= 1
@@ -424,7 +587,8 @@ def _exchanged(work):
     return Work(
         work.mapped,
         work.state,
-        work.scratch,
+        work.error,
+        work.edge,
         work.order,
         work.gap,
         work.gap_bits,
@@ -434,16 +598,12 @@ def _exchanged(work):
 
 
 @_compiled
-def relax_fixed_point(net, phase, start, work, damping, twins, tolerance, max_steps, ended):
-    """Relax by damped steps of the whole state.
-
-    With `twins` the second half of the samples starts in the states of the first.
-    """
-    _begin(net, start, work)
-    rows = len(start)
+def relax_fixed_point(net, phase, start, first, work, damping, tolerance, max_steps, ended):
+    """Relax by damped steps of the whole state."""
+    rows = _begin(net, phase, start, first, work)
     for step in range(1, max_steps + 1):
-        if twins and step == 1:
-            _map_twins(net, phase, work, rows)
+        if step == 1:
+            _map_first(net, phase, work, rows)
         else:
             _map(net, phase, work, BOTH, rows)
         rows = _retire(net, work, tolerance, step, rows, ended)
@@ -458,14 +618,13 @@ def relax_fixed_point(net, phase, start, work, damping, twins, tolerance, max_st
 
 
 @_compiled
-def relax_alternating(net, phase, start, work, tolerance, max_steps, ended):
+def relax_alternating(net, phase, start, first, work, tolerance, max_steps, ended):
     """Relax one half of the layers from the other and back.
 
     After a step the second half equals its `T(s)`, and keeps to it while the first half is mapped:
     the residual of the first half is then that of the whole state.
     """
-    _begin(net, start, work)
-    rows = len(start)
+    rows = _begin(net, phase, start, first, work)
     for step in range(1, max_steps + 1):
         _map(net, phase, work, BOTH if step == 1 else 0, rows)
         rows = _retire(net, work, tolerance, step, rows, ended)
@@ -566,21 +725,22 @@ def _mix(net, work, row, sample, past):
 
 
 @_compiled
-def relax_anderson(net, phase, start, work, past, tolerance, max_steps, ended):
+def relax_anderson(net, phase, start, first, work, past, tolerance, max_steps, ended):
     """Relax by mixing the last steps of each sample.
 
     A mixture whose residual is above the one before it is undone: the sample takes the plain step
     it would have taken instead, and its history starts again.
     """
-    _begin(net, start, work)
-    rows = len(start)
+    rows = _begin(net, phase, start, first, work)
+    count = rows // len(phase.betas)
     for step in range(1, max_steps + 1):
         _map(net, phase, work, BOTH, rows)
         rows = _retire(net, work, tolerance, step, rows, ended)
         if rows == 0:
             return
         for i in range(rows):
-            sample = work.order[i]
+            phase_of, sample_of = divmod(work.order[i], len(start))
+            sample = phase_of * count + sample_of - first  # as the history of this block counts
             if past.kept[sample] > 1 and work.residual[i] > past.best[sample]:
                 past.kept[sample] = 0
                 past.newest[sample] = -1

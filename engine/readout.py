@@ -66,9 +66,9 @@ class SoftmaxReadout:
 
     def check(self, y: FloatArray) -> None:
         """Refuse rows that are not probabilities."""
-        totals = y.sum(axis=1)
-        wrong = (np.abs(totals - 1) > 1e-3) | (y < 0).any(axis=1)
-        if wrong.any():
+        off = np.abs(y.sum(axis=1) - 1)
+        if off.max(initial=0.0) > 1e-3 or y.min(initial=0.0) < 0:
+            wrong = (off > 1e-3) | (y < 0).any(axis=1)
             sample = int(np.flatnonzero(wrong)[0])
             raise EngineError(f"target {sample} is {y[sample]}, expected probabilities.")
 

@@ -1,17 +1,18 @@
-"""How many cores a batch uses: many rows go to all of them in blocks, few rows to one.
+"""How many cores a batch uses: one with enough to do goes to all of them in blocks of rows.
 
-A block needs no other, so cores never wait for each other; inside a block BLAS has one thread. More
-threads of BLAS itself gain only where a product is large. Beside it they harm: numpy and scipy
-bring a BLAS each, and a thread of one that waits for work keeps a core busy that the other needs.
+A block needs no other, so cores wait for each other only at the end. BLAS, which is left with
+small products, has one thread meanwhile: numpy and scipy bring a BLAS each, and a thread of one
+that waits for work keeps a core busy that the other needs.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import pairwise
+from typing import TypeVar
 
 import scipy.linalg.cython_blas  # noqa: F401  numba's BLAS: loaded now, the controller must see it
 from threadpoolctl import ThreadpoolController
@@ -20,22 +21,31 @@ from engine.network import Network
 
 LARGE = 2**28
 """Multiply-adds of a product from which on a second thread of BLAS gains; below it only waits."""
-BLOCK = 256
-"""Rows of a block from which on a core of its own gains: BLAS packs `W` again for each block."""
+ROWS, WORK = 16, 2**21
+"""Rows and multiply-adds of a block from which on it gains by a core of its own: to wake that one
+takes about a tenth of a millisecond."""
+
+Part = TypeVar("Part")
 
 _blas = ThreadpoolController().select(user_api="blas")
-_cores: ContextVar[int] = ContextVar("cores")
+_cores: ContextVar[int | None] = ContextVar("cores")
 """What BLAS was allowed before it was held to one thread."""
 
 
 def usable_cores() -> int:
     """Return how many threads BLAS may use: the limit that users and worker processes set."""
-    return _cores.get(max((pool.num_threads for pool in _blas.lib_controllers), default=1))
+    cores = _cores.get(None)
+    if cores is None:  # asking BLAS takes a while
+        cores = max((pool.num_threads for pool in _blas.lib_controllers), default=1)
+    return cores
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold BLAS to one thread; blocks of rows may still use what it was allowed before."""
+    if _cores.get(None) is not None:
+        yield  # it is held already, and asking again takes a while
+        return
     before = _cores.set(usable_cores())
     try:
         with _blas.limit(limits=1):
@@ -48,21 +58,37 @@ def one_blas_thread() -> Iterator[None]:
 def fitting_threads(network: Network, samples: int) -> Iterator[None]:
     """Hold BLAS to one thread, unless batches of `samples` are few rows of a large network."""
     largest = max(block.size for block in network.blocks.values())
-    if samples * largest >= LARGE and samples < 2 * BLOCK:
+    if samples * largest >= LARGE:
         yield
         return
     with one_blas_thread():
         yield
 
 
-def row_blocks(samples: int) -> list[slice]:
-    """Cut a batch in as many blocks of rows as there are cores that gain by one."""
-    count = max(1, min(usable_cores(), samples // BLOCK))
+def row_blocks(samples: int, work: int) -> list[slice]:
+    """Cut a batch in as many blocks of rows as there are cores that gain by one.
+
+    `work` is how many multiply-adds a row needs before it can be asked again.
+    """
+    count = max(1, min(samples // ROWS, samples * work // WORK))
+    if count > 1:
+        count = min(count, usable_cores())
     edges = [samples * k // count for k in range(count + 1)]
     return [slice(*ends) for ends in pairwise(edges)]
 
 
-def run_blocks(work: Callable[[slice], None], blocks: list[slice]) -> None:
+def portions(work: Sequence[int]) -> list[list[int]]:
+    """Share tasks of so many multiply-adds out among the cores, the largest first, by number."""
+    count = max(1, min(len(work), sum(work) // WORK))
+    if count > 1:
+        count = min(count, usable_cores())
+    shares: list[list[int]] = [[] for _ in range(count)]
+    for task in sorted(range(len(work)), key=lambda task: -work[task]):
+        min(shares, key=lambda share: sum(work[k] for k in share)).append(task)
+    return shares
+
+
+def run_blocks(work: Callable[[Part], None], blocks: Sequence[Part]) -> None:
     """Call `work` for every block, each on a core of its own; it must release the GIL to gain."""
     if len(blocks) == 1:
         work(blocks[0])

@@ -138,6 +138,22 @@ def test_opposite_phases_are_the_two_relaxations(trial: Trial, max_steps: int) -
             assert found.beta == beta
 
 
+def test_phases_around_the_free_one_start_from_it(trial: Trial) -> None:
+    begin = np.full((SAMPLES, trial.network.units), 0.25, trial.candidate.dtype)
+    for solver in trial.solvers:
+        free, nudged = Relaxation(40, 1e-3, solver), Relaxation(3, 1e-4, solver)
+        for start in (None, begin):
+            found = trial.backend.relax_around(trial.clamped, 0.2, free, nudged, start)
+            settled = trial.backend.relax(trial.clamped, 0.0, free, start)
+            pair = trial.backend.relax_opposite(trial.clamped, 0.2, nudged, settled.state)
+            for one, other in zip(found, (settled, *pair), strict=True):
+                np.testing.assert_array_equal(one.steps, other.steps)
+                np.testing.assert_array_equal(one.converged, other.converged)
+                assert_close(one.state, other.state, trial.candidate.error)
+                assert_close(one.residual, other.residual, trial.candidate.error)
+                assert one.beta == other.beta
+
+
 def test_opposite_phases_need_a_start_and_targets(looped: Trial) -> None:
     backend, clamped = looped.backend, looped.clamped
     start = np.zeros((SAMPLES, looped.network.units))
@@ -153,6 +169,17 @@ def test_nudging_moves_the_cost_the_right_way(trial: Trial) -> None:
     free = trial.relax()
     towards, away = (mean_cost(trial, trial.relax(b, free.state).state) for b in (0.1, -0.1))
     assert towards < mean_cost(trial, free.state) < away
+
+
+def test_the_cost_is_that_of_the_definition(trial: Trial) -> None:
+    settled = trial.relax()
+    costs = trial.backend.cost(trial.clamped, settled)
+    assert costs.shape == (SAMPLES,)
+    assert float(costs.mean()) == pytest.approx(
+        mean_cost(trial, settled.state), rel=trial.candidate.error, abs=trial.candidate.error
+    )
+    with pytest.raises(EngineError, match="needs targets y"):
+        trial.backend.cost(trial.backend.clamp(trial.x), settled)
 
 
 def test_accumulate_is_the_local_rule(trial: Trial) -> None:

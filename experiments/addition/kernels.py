@@ -500,7 +500,7 @@ def exp(x):
     n = shifted - SHIFT
     f = (x - n * LN2_HIGH) - n * LN2_LOW
     a, b, c, d, e, g, h, i = INVERSE_FACTORIALS
-    power: Any = _power_of_two(shifted)  # type: ignore[call-arg]  # numba adds the context
+    power: Any = _power_of_two(shifted)  # numba adds the context
     return (((((((a * f + b) * f + c) * f + d) * f + e) * f + g) * f + h) * f + i) * power
 
 

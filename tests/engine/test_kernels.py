@@ -102,37 +102,69 @@ def _counting() -> object:
         _nrt_python.memsys_disable_stats()
 
 
-class TestMultiplyFew:
+def _added(a: FloatArray, b: FloatArray, out: FloatArray) -> FloatArray:
+    """Return `out` with `a b` added to its first columns, as the relaxation does it."""
+    (rows, inner), columns = a.shape, b.shape[1]
+    packed = np.full(kernels.packed_size(b.shape, b.itemsize), np.nan, b.dtype)
+    kernels.pack(b, packed)
+    out, edge = out.copy(), np.full_like(kernels.new_edge(b.dtype), np.nan)
+    flat = a.reshape(-1), out.reshape(-1)
+    kernels.add_product(flat[0], rows, inner, packed, flat[1], columns, out.shape[1], edge)
+    return out
+
+
+class TestProduct:
     @given(
-        shape=st.tuples(*[st.integers(1, 13)] * 3),
+        shape=st.tuples(st.integers(1, 20), st.integers(1, 40), st.integers(1, 40)),
+        beside=st.integers(0, 3),
         dtype=st.sampled_from([np.float32, np.float64]),
+        transposed=st.booleans(),
         seed=st.integers(0, 1000),
     )
-    def test_it_is_the_product_to_rounding(
-        self, shape: tuple[int, int, int], dtype: type, seed: int
+    def test_it_adds_the_product_to_rounding_and_touches_nothing_else(
+        self, shape: tuple[int, int, int], beside: int, dtype: type, transposed: bool, seed: int
     ) -> None:
         rows, inner, columns = shape
         rng = np.random.default_rng(seed)
         a = rng.standard_normal((rows, inner)).astype(dtype)
-        b = rng.standard_normal((inner, columns)).astype(dtype)
-        out = np.full((rows, columns), np.nan, dtype)
-        kernels.multiply_few(a, b, out)
-        exact = a.astype(np.float64) @ b.astype(np.float64)
-        bound = inner * np.finfo(dtype).eps * (np.abs(a) @ np.abs(b))  # of a sum in any order
-        assert (np.abs(out - exact) <= bound + 1e-300).all()
+        b = rng.standard_normal((columns, inner) if transposed else (inner, columns)).astype(dtype)
+        b = b.T if transposed else b
+        out = rng.standard_normal((rows, columns + beside)).astype(dtype)
+        found = _added(a, b, out)
+        before = out[:, :columns].astype(np.float64)
+        exact = before + a.astype(np.float64) @ b.astype(np.float64)
+        terms = np.abs(before) + np.abs(a) @ np.abs(b)
+        bound = (inner + 1) * np.finfo(dtype).eps * terms  # of a sum in any order
+        assert (np.abs(found[:, :columns] - exact) <= bound).all()
+        np.testing.assert_array_equal(found[:, columns:], out[:, columns:])
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_a_sum_longer_than_the_cache_and_a_batch_of_several_passes(self, dtype: type) -> None:
+        rng = np.random.default_rng(3)
+        rows, inner, columns = kernels.PASS + 5, kernels.DEPTH + 7, 21
+        a = rng.integers(-9, 10, (rows, inner)).astype(dtype)  # whole numbers: no rounding
+        b = rng.integers(-9, 10, (inner, columns)).astype(dtype)
+        out = rng.integers(-9, 10, (rows, columns)).astype(dtype)
+        np.testing.assert_array_equal(_added(a, b, out), out + a @ b)
+
+    def test_a_row_does_not_depend_on_the_rows_beside_it(self) -> None:
+        rng = np.random.default_rng(4)
+        a, b = rng.standard_normal((2, 50, 50)).astype(np.float32)
+        out = rng.standard_normal((50, 50)).astype(np.float32)
+        whole = _added(a, b, out)
+        for rows in (slice(0, 1), slice(3, 10), slice(40, 50)):
+            np.testing.assert_array_equal(_added(a[rows], b, out[rows]), whole[rows])
 
     def test_a_nan_reaches_its_row_or_column_and_no_other(self) -> None:
-        a, b = np.ones((2, 6, 6), np.float32)
-        out = np.empty_like(a)
-        for k in range(6):
-            spoilt = a.copy()
-            spoilt[5 - k, k] = np.nan
-            kernels.multiply_few(spoilt, b, out)
-            np.testing.assert_array_equal(
-                np.isnan(out), np.isnan(spoilt).any(1)[:, None] | (b == 0)
-            )
-            kernels.multiply_few(b, spoilt, out)
-            np.testing.assert_array_equal(np.isnan(out), np.isnan(spoilt).any(0) | (b == 0))
+        clean, out = np.ones((2, 20, 20), np.float32)
+        for k in (0, 7, 15, 16, 19):
+            spoilt = clean.copy()
+            spoilt[19 - k, k] = np.nan
+            rows, columns = np.isnan(spoilt).any(1), np.isnan(spoilt).any(0)
+            spread = np.isnan(_added(spoilt, clean, out))
+            np.testing.assert_array_equal(spread, np.repeat(rows[:, None], 20, axis=1))
+            spread = np.isnan(_added(clean, spoilt, out))
+            np.testing.assert_array_equal(spread, np.repeat(columns[None], 20, axis=0))
 
 
 @pytest.mark.usefixtures("_counting")

@@ -77,6 +77,9 @@ class Unnudged(NumbaBackend):
     def _relax(self, clamped, beta, relaxation, start):  # type: ignore[no-untyped-def]
         return super()._relax(clamped, 0.0, relaxation, start)
 
+    _relax_opposite = Backend._relax_opposite  # one after the other, each by the above
+    _relax_around = Backend._relax_around
+
 
 def _couplings_gradient(backend: Backend, case: Case, y: FloatArray, estimator: Estimator) -> float:
     gradient = np.zeros(case.network.size)

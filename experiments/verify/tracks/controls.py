@@ -35,19 +35,13 @@ class UnnudgedBackend(NumbaBackend):
     """An execution that leaves the nudge out."""
 
     def _relax(
-        self,
-        clamped: Clamped,
-        beta: float | FloatArray,
-        relaxation: Relaxation,
-        start: FloatArray | None,
+        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
         return super()._relax(clamped, 0.0, relaxation, start)
 
-    def _relax_opposite(
-        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray
-    ) -> tuple[Equilibrium, Equilibrium]:
-        """Relax one after the other: rows of one batch round differently, and Adam would follow."""
-        return Backend._relax_opposite(self, clamped, beta, relaxation, start)
+    # One phase after the other, each by the above.
+    _relax_opposite = Backend._relax_opposite
+    _relax_around = Backend._relax_around
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ them."""
 from collections.abc import Callable
 from typing import ClassVar
 
+from engine.backend import Backend
 from engine.compiled import NumbaBackend
 from experiments.verify.peak_memory import _eqprop, _network
 
@@ -17,6 +18,9 @@ class HoardingBackend(NumbaBackend):
         settled = super()._relax(clamped, beta, relaxation, start)
         self.kept += [settled.state + step for step in range(relaxation.max_steps)]
         return settled
+
+    _relax_opposite = Backend._relax_opposite  # one after the other, each by the above
+    _relax_around = Backend._relax_around
 
 
 def hoarding() -> Callable[[int], object]:
