@@ -1,6 +1,7 @@
 """The compiled backend: numba kernels on the flat array of parameters."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -118,23 +119,28 @@ class NumbaBackend(Backend):
     ) -> list[Equilibrium]:
         """Relax a batch in stages: the betas of one side by side, each from the same start.
 
-        A stage starts where the first beta of the stage before it ended.
+        A stage starts where the first beta of the stage before it ended; plain steps are handed
+        the drive there as well, and begin with one product less.
         """
         if start is None:
             start = np.empty_like(clamped.drive)
             kernels.activate(self._tables.layers, clamped.drive, start)
         samples, net = len(start), self._program()
         targets = clamped.y if clamped.y is not None else np.empty((samples, 0), self.dtype)
-        phases = [
-            kernels.Phase(clamped.drive, targets, np.array(betas, self.dtype))
-            for betas, _ in stages
+        plain = [relaxation.solver == "fixed_point" for _, relaxation in stages]
+        carried = [both == (True, True) for both in pairwise(plain)]
+        ended = [
+            self._room(samples * len(betas), carry)
+            for (betas, _), carry in zip(stages, [*carried, False], strict=True)
         ]
-        ended = [self._room(samples * len(betas)) for betas, _ in stages]
         starts = [start, *(end.state for end in ended)]
+        known = [self._room(0).drive, *(end.drive for end in ended)]
 
         def solve(rows: slice) -> None:
-            for k, (_, relaxation) in enumerate(stages):
-                self._solve(net, phases[k], starts[k], rows, relaxation, ended[k])
+            for k, (betas, relaxation) in enumerate(stages):
+                nudges = np.array(betas, self.dtype)
+                phase = kernels.Phase(clamped.drive, targets, nudges, known[k])
+                self._solve(net, phase, starts[k], rows, relaxation, ended[k])
 
         work = self._tables.packed * sum(len(betas) for betas, _ in stages)
         run_blocks(solve, row_blocks(samples, work))
@@ -273,17 +279,19 @@ class NumbaBackend(Backend):
         kernels.pack_weights(net)
         return net
 
-    def _room(self, rows: int) -> kernels.Ended:
-        state = np.empty((rows, self.network.units), self.dtype)
-        return kernels.Ended(state, np.zeros(rows, np.int64), np.zeros(rows, self.dtype))
+    def _room(self, rows: int, for_drive: bool = False) -> kernels.Ended:
+        units, dtype = self.network.units, self.dtype
+        state, drive = np.empty((rows, units), dtype), np.empty((rows * for_drive, units), dtype)
+        return kernels.Ended(state, drive, np.zeros(rows, np.int64), np.zeros(rows, dtype))
 
     def _work(self, rows: int) -> kernels.Work:
         bits = np.int32 if self.dtype == np.float32 else np.int64
-        state, mapped = np.empty((2, rows * self.network.units), self.dtype)
+        state, drive, mapped = np.empty((3, rows * self.network.units), self.dtype)
         gap = np.empty(max(layer.size for layer in self.network.layers), self.dtype)
         residual = np.empty(rows, self.dtype)
         return kernels.Work(
             state,
+            drive,
             mapped,
             np.empty(rows * self.network.outputs, self.dtype),
             kernels.new_edge(self.dtype),

@@ -65,12 +65,15 @@ class Phase(NamedTuple):
     clamped: Any
     targets: Any
     betas: Any
+    known: Any
+    """Recurrent drive `(samples, units)` of the starting states, or no row at all."""
 
 
 class Work(NamedTuple):
     """Buffers of one relaxation; the `_bits` are integer views of their floats."""
 
     state: Any
+    drive: Any
     mapped: Any
     error: Any
     edge: Any
@@ -82,9 +85,13 @@ class Work(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """Where each sample of each phase ended, by its number: `state`, `steps`, `residual`."""
+    """Where each sample of each phase ended, by its number: `state`, `steps`, `residual`.
+
+    `drive` takes the recurrent drive of those states, if it has room; then no beta may nudge it.
+    """
 
     state: Any
+    drive: Any
     steps: Any
     residual: Any
 
@@ -385,23 +392,25 @@ def _begin(net, phase, start, first, work):
 @_compiled
 def _store(net, work, row, ended):
     """Write a row of the state out to its sample."""
-    sample = work.order[row]
+    sample, capacity = work.order[row], len(work.order)
     for layer in net.layers:
-        _part(ended.state[sample], layer)[:] = _row(work.state, len(work.order), layer, row)
+        _part(ended.state[sample], layer)[:] = _row(work.state, capacity, layer, row)
+        if len(ended.drive) > 0:
+            _part(ended.drive[sample], layer)[:] = _row(work.drive, capacity, layer, row)
 
 
 @_compiled
 def _send(net, work, half, rows):
-    """Write the recurrent drive of the layers in `half` to `mapped`."""
+    """Write the recurrent drive of the layers in `half`."""
     capacity = len(work.order)
     for layer in net.layers:
         if half in (BOTH, layer[HALF]):
-            _block(work.mapped, capacity, layer, rows)[:] = 0
+            _block(work.drive, capacity, layer, rows)[:] = 0
     for message in net.messages:
         source, target = net.layers[message[SOURCE]], net.layers[message[TARGET]]
         if half in (BOTH, target[HALF]):
             states = work.state[capacity * source[OFFSET] :]
-            drive = work.mapped[capacity * target[OFFSET] :]
+            drive = work.drive[capacity * target[OFFSET] :]
             packed = net.packed[message[PACKED] :]
             size = target[SIZE]
             add_product(states, rows, source[SIZE], packed, drive, size, size, work.edge)
@@ -440,12 +449,12 @@ def _nudge(net, phase, work, rows):
             target = phase.targets[work.order[i] % samples]
             beta = phase.betas[work.order[i] // samples]
             s = _row(work.state, capacity, layer, i)
-            drive = _row(work.mapped, capacity, layer, i)
+            drive = _row(work.drive, capacity, layer, i)
             for j in range(size):
                 drive[j] -= beta * (s[j] - target[j])
         return
     s = work.state[capacity * layer[OFFSET] :]
-    drive = work.mapped[capacity * layer[OFFSET] :]
+    drive = work.drive[capacity * layer[OFFSET] :]
     out, back = net.packed[net.readout[PACKED_OUT] :], net.packed[net.readout[PACKED_BACK] :]
     error = work.error[: rows * outputs]
     slopes = error.reshape((rows, outputs))
@@ -458,19 +467,19 @@ def _nudge(net, phase, work, rows):
 
 
 @_compiled
-def _bend(layer, row, clamped):
-    """Replace the recurrent drive in `row` by the activation of the whole drive."""
+def _bend(layer, drive, clamped, out):
+    """Write the activation of the whole drive, recurrent and clamped, to `out`."""
     if layer[ACTIVATION] == TANH:
-        for j in range(row.size):
-            row[j] = _tanh(row[j] + clamped[j])
+        for j in range(out.size):
+            out[j] = _tanh(drive[j] + clamped[j])
     elif layer[ACTIVATION] == HARD_SIGMOID:
-        for j in range(row.size):
-            h = row[j] + clamped[j]
-            row[j] = 0.0 if h < 0.0 else (1.0 if h > 1.0 else h)
+        for j in range(out.size):
+            h = drive[j] + clamped[j]
+            out[j] = 0.0 if h < 0.0 else (1.0 if h > 1.0 else h)
     else:
-        for j in range(row.size):
-            h = row[j] + clamped[j]
-            row[j] = 0.0 if h < 0.0 else h
+        for j in range(out.size):
+            h = drive[j] + clamped[j]
+            out[j] = 0.0 if h < 0.0 else h
 
 
 @_compiled
@@ -479,12 +488,13 @@ def activate(layers, clamped, out):
     out[:] = 0
     for i in range(len(clamped)):
         for layer in layers:
-            _bend(layer, _part(out[i], layer), _part(clamped[i], layer))
+            part = _part(out[i], layer)
+            _bend(layer, part, _part(clamped[i], layer), part)
 
 
 @_compiled
 def _activate(net, phase, work, half, rows):
-    """Turn the drive in `mapped` into `T(s)`; raise the residual of each row to its largest gap.
+    """Write `T(s)` to `mapped`; raise the residual of each row to its largest gap.
 
     The bits of non-negative floats are ordered as the floats are, with NaN above all: an integer
     maximum is exact, needs no fastmath to be vectorised, and cannot lose a NaN.
@@ -498,7 +508,7 @@ def _activate(net, phase, work, half, rows):
             clamped = _part(phase.clamped[work.order[i] % len(phase.clamped)], layer)
             old = _row(work.state, capacity, layer, i)
             new = _row(work.mapped, capacity, layer, i)
-            _bend(layer, new, clamped)
+            _bend(layer, _row(work.drive, capacity, layer, i), clamped, new)
             for j in range(new.size):
                 gap[j] = abs(new[j] - old[j])
             worst = work.residual_bits[i]
@@ -516,20 +526,22 @@ def _map(net, phase, work, half, rows):
 
 @_compiled
 def _map_first(net, phase, work, rows):
-    """Do the same where every phase is in the states of the first: one product serves all."""
-    phases = len(phase.betas)
-    count = rows // phases
-    _send(net, work, BOTH, count)
+    """Do the same in the first step: every phase starts alike, so one product serves all."""
+    count, samples = rows // len(phase.betas), len(phase.clamped)
+    known = len(phase.known) > 0
+    if not known:
+        _send(net, work, BOTH, count)
     for layer in net.layers:
-        drive = _block(work.mapped, len(work.order), layer, rows)
-        for p in range(1, phases):
-            drive[p * count : (p + 1) * count] = drive[:count]
+        drive = _block(work.drive, len(work.order), layer, rows)
+        for i in range(0 if known else count, rows):
+            sample = work.order[i] % samples
+            drive[i] = _part(phase.known[sample], layer) if known else drive[i % count]
     _respond(net, phase, work, BOTH, rows)
 
 
 @_compiled
 def _respond(net, phase, work, half, rows):
-    """Turn the drive in `mapped` into `T(s)`, and note the residual of each row."""
+    """Turn the recurrent drive into `T(s)` in `mapped`, and note the residual of each row."""
     if phase.betas[0] != 0.0 and half in (BOTH, net.layers[net.readout[LAYER]][HALF]):
         _nudge(net, phase, work, rows)
     work.residual_bits[:rows] = 0
@@ -586,6 +598,7 @@ def _exchanged(work):
     """Let the image be the state: a whole step without a copy."""
     return Work(
         work.mapped,
+        work.drive,
         work.state,
         work.error,
         work.edge,
@@ -613,6 +626,8 @@ def relax_fixed_point(net, phase, start, first, work, damping, tolerance, max_st
             work = _exchanged(work)
         else:
             _advance(net, work, BOTH, damping, rows)
+    if len(ended.drive) > 0:
+        _send(net, work, BOTH, rows)  # that of the last step is of the states before it
     for i in range(rows):
         _store(net, work, i, ended)
 

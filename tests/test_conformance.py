@@ -138,10 +138,11 @@ def test_opposite_phases_are_the_two_relaxations(trial: Trial, max_steps: int) -
             assert found.beta == beta
 
 
-def test_phases_around_the_free_one_start_from_it(trial: Trial) -> None:
+@pytest.mark.parametrize("max_steps", [1, 2, 40])
+def test_phases_around_the_free_one_start_from_it(trial: Trial, max_steps: int) -> None:
     begin = np.full((SAMPLES, trial.network.units), 0.25, trial.candidate.dtype)
     for solver in trial.solvers:
-        free, nudged = Relaxation(40, 1e-3, solver), Relaxation(3, 1e-4, solver)
+        free, nudged = Relaxation(max_steps, 1e-3, solver), Relaxation(3, 1e-4, solver)
         for start in (None, begin):
             found = trial.backend.relax_around(trial.clamped, 0.2, free, nudged, start)
             settled = trial.backend.relax(trial.clamped, 0.0, free, start)

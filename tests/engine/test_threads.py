@@ -10,6 +10,7 @@ from engine.compiled import NumbaBackend
 from engine.estimator import centered, estimate
 from engine.network import layered, looped_mlp
 from engine.params import initial_params
+from engine.predict import evaluate, predict
 from engine.threads import (
     LARGE,
     ROWS,
@@ -60,6 +61,21 @@ def test_fit_holds_blas_to_one_thread_and_gives_it_back(monkeypatch: pytest.Monk
     assert seen == [{1}, before]
 
 
+def test_prediction_holds_blas_to_one_thread_too() -> None:
+    seen = []
+
+    class Watched(NumbaBackend):
+        def _drive(self, x):  # type: ignore[no-untyped-def]
+            seen.append(blas_threads())
+            return super()._drive(x)
+
+    backend = Watched(NETWORK, initial_params(NETWORK, np.random.default_rng(0)))
+    with threadpool_limits(2, user_api="blas"):
+        predict(backend, np.ones((4, 4)))
+        evaluate(backend, np.ones((4, 4)), np.array([0, 1, 0, 1]))
+    assert seen == [{1}, {1}]
+
+
 @pytest.mark.parametrize("samples", [1, ROWS, 2 * ROWS - 1, 2 * ROWS, 3 * ROWS + 1, 9 * ROWS])
 @pytest.mark.parametrize("work", [0, WORK // (4 * ROWS), WORK])
 @pytest.mark.parametrize("cores", [1, 2, 3])
@@ -92,11 +108,12 @@ def test_a_gradient_does_not_depend_on_the_cores(monkeypatch: pytest.MonkeyPatch
     network = layered((5, 9, 7, 3))
     backend = NumbaBackend(network, initial_params(network, rng))
     samples = 2 * ROWS
-    clamped = backend.clamp(rng.standard_normal((samples, 5)), np.eye(3)[np.arange(samples) % 3])
+    x, y = rng.standard_normal((samples, 5)), np.eye(3)[np.arange(samples) % 3]
     monkeypatch.setattr(threads, "WORK", 1)
     found = []
     for cores in (1, 3):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
+        clamped = backend.clamp(x, y)
         gradient = np.zeros(network.size, np.float32)
         estimate(backend, clamped, centered(0.1), gradient)
         found.append(gradient)
