@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adapters.torch_autograd import bptt_gradient
+from adapters.torch_autograd import implicit_gradient
 from engine.arrays import FloatArray, IntArray
 from engine.attention import Attention
-from engine.backend import Relaxation
+from engine.backend import Backend, Clamped, Relaxation
 from engine.compiled import NumbaBackend
+from engine.errors import EngineError
 from engine.estimator import centered, estimate
 from engine.tokens import TokenReadout
 from experiments.transformer.sequences import TEST, VALIDATION, SequenceTask, draw_sequences
@@ -17,8 +18,10 @@ from experiments.transformer.settings import Settings
 BATCH = 500
 PROBED = 16
 """Validation sequences on which the gradient is compared."""
-UNROLLED = 300
-"""Steps of autograd: enough for the relaxation to have converged."""
+MANY_STEPS = 20_000
+"""Where routes form, a relaxation takes more than a thousand to come to rest."""
+JUMP = 0.5
+"""Nudged states are opposite to first order; from this asymmetry on one went elsewhere."""
 APART = 1e-2
 """Difference of a unit from which two settled states are two equilibria."""
 DRAWN = 200
@@ -34,7 +37,9 @@ class Moment:
     """Mean over tokens, at the free state of training."""
     accuracy: float
     cosine: float
-    """Of the gradient as training estimates it with that of autograd."""
+    """Of the gradient as training estimates it with the exact one; NaN if there is none."""
+    jumped: float
+    """Share of sequences that a nudge of training moves to another equilibrium."""
     free_steps: float
     nudged_steps: float
     unsettled: float
@@ -72,7 +77,7 @@ class Multistability:
 def measure_moment(
     backend: NumbaBackend, settings: Settings, task: SequenceTask, seed: int, update: int
 ) -> Moment:
-    """Compare the gradient with autograd's, and count the answers."""
+    """Compare the gradient with that of autograd at the equilibrium, and count the answers."""
     rng = np.random.default_rng([seed, 3])
     x = draw_sequences(rng, VALIDATION, PROBED, settings.vocabulary, settings.length)
     readout = _readout(backend)
@@ -81,10 +86,8 @@ def measure_moment(
     gradient = np.zeros(backend.network.size, np.float32)
     beta = centered(settings.beta)
     report = estimate(backend, clamped, beta, gradient, settings.free, settings.nudged)
-    trusted = bptt_gradient(
-        backend.network, backend.params.astype(np.float64), inputs, y, UNROLLED,
-        damping=settings.damping,
-    )  # fmt: skip
+    exact = NumbaBackend(backend.network, backend.params.astype(np.float64))
+    trusted = _exact_gradient(exact, inputs, y, settings.damping)
     cosine = float(gradient @ trusted / (np.linalg.norm(gradient) * np.linalg.norm(trusted)))
     answered = readout.read(backend.predict(backend.relax(clamped, relaxation=settings.free)))
     return Moment(
@@ -92,10 +95,33 @@ def measure_moment(
         report.cost / settings.length,
         float((answered == task.answer(x)).mean()),
         cosine,
+        jumped_share(exact, exact.clamp(inputs, y), settings.beta, settings.damping),
         report.free_steps,
         report.nudged_steps,
         report.unsettled,
     )
+
+
+def _exact_gradient(
+    exact: NumbaBackend, inputs: FloatArray, y: FloatArray, damping: float
+) -> FloatArray:
+    """Return the gradient at the free equilibrium by autograd, in double precision.
+
+    Steps unrolled through autograd would have to be as many as the relaxation needs.
+    """
+    at_rest = Relaxation(MANY_STEPS, 1e-11, damping=damping)
+    try:
+        return implicit_gradient(exact.network, exact.params, inputs, y, at_rest)
+    except EngineError:  # no equilibrium was reached
+        return np.full(exact.network.size, np.nan)
+
+
+def jumped_share(exact: Backend, clamped: Clamped, beta: float, damping: float) -> float:
+    """Return the share of samples whose nudged states are not on both sides of the free one."""
+    at_rest = Relaxation(MANY_STEPS, 1e-9, damping=damping)
+    free, plus, minus = exact.relax_around(clamped, beta, at_rest, at_rest)
+    sides = np.linalg.norm(plus.state + minus.state - 2 * free.state, axis=1)
+    return float((sides > JUMP * np.linalg.norm(plus.state - minus.state, axis=1)).mean())
 
 
 def held_out(settings: Settings, seed: int) -> IntArray:

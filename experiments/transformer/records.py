@@ -54,6 +54,11 @@ class Outcome:
         """The lowest cosine with autograd that was seen in training; NaN if one is."""
         return float(np.min([moment.cosine for moment in self.curve]))
 
+    @property
+    def most_jumped(self) -> float:
+        """The largest share of sequences that a nudge moved to another equilibrium."""
+        return max(moment.jumped for moment in self.curve)
+
 
 def run_job(job: Job, watch: Callable[[int], None] | None = None) -> Outcome:
     """Train on one thread, then test on sequences that no update has seen."""

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from engine.attention import Attention
+from engine.backend import Equilibrium
 from engine.compiled import NumbaBackend
 from engine.params import Params, initial_params
 from engine.run import Run
@@ -47,16 +48,8 @@ def test_the_rate_rises_over_the_warm_up_and_falls_as_a_cosine() -> None:
     assert max(range(100), key=lambda update: learning_rate(warm, update)) == 9
 
 
-@pytest.fixture(scope="module", autouse=True)
-def short_reference() -> Iterator[None]:
-    """Let autograd unroll as many steps as so small a network needs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measures, "UNROLLED", 60)
-        yield
-
-
 @pytest.fixture(scope="module")
-def outcomes(short_reference: None) -> dict[str, Outcome]:
+def outcomes() -> dict[str, Outcome]:
     return {method: run_job(Job("reversal", method, 42, TINY)) for method in (EQPROP, BACKPROP)}
 
 
@@ -183,6 +176,21 @@ def test_a_moment_is_measured_on_sequences_of_the_validation_part(
     monkeypatch.setattr(backend, "clamp", clamp)
     measures.measure_moment(backend, TINY, TASKS["reversal"], 42, 0)
     assert {str(p) for x in seen for p in parts_of(x.astype(np.int64))} == {"validation"}
+
+
+def test_a_jump_is_a_pair_of_nudged_states_on_one_side(backend: NumbaBackend) -> None:
+    """In order: opposite, slightly bent, and one that went elsewhere."""
+    free = np.zeros((3, 2))
+    plus, minus = np.array([[1, 0], [1, 0.2], [9, 9]]), np.array([[-1, 0], [-1, 0.2], [-1, 0]])
+
+    class Canned(NumbaBackend):
+        def _relax_around(self, *_):  # type: ignore[no-untyped-def]
+            fine = np.ones(3, bool)
+            return tuple(Equilibrium(s, fine, 0.0 * s, fine, 0.1) for s in (free, plus, minus))
+
+    canned = Canned(TINY.network, backend.params)
+    clamped = canned.clamp(np.zeros((3, TINY.length)), np.zeros((3, TINY.network.outputs)) + 1 / 3)
+    assert measures.jumped_share(canned, clamped, 0.2, 0.5) == pytest.approx(1 / 3)
 
 
 def test_restarts_find_a_second_equilibrium_where_there_is_one(backend: NumbaBackend) -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.transformer import measures
 from experiments.transformer.measures import Answers, Moment, Multistability
 from experiments.transformer.records import Outcome
 from experiments.transformer.sequences import TEST, draw_sequences
@@ -32,7 +31,9 @@ def made_up(monkeypatch):
         def outcome_of(job):
             tokens = job.settings.length * job.settings.test_sequences
             answers = Answers(tokens, wrong, tokens // 8, unsettled, 1e-6, (30.0, 40.0, 50.0))
-            moments = tuple(Moment(k, 0.1, 1.0, c, 30, 10, 0) for k, c in enumerate((1.0, cosine)))
+            moments = tuple(
+                Moment(k, 0.1, 1.0, c, 0.0, 30, 10, 0) for k, c in enumerate((1.0, cosine))
+            )
             return Outcome(
                 job.task, job.method, job.seed, job.settings.as_dict(), 100, answers, answers,
                 Multistability(50, 5, 1, 0, 0), (((0.0, 1.0), (1.0, 0.0)),) * 2, moments, 1.0,
@@ -114,7 +115,6 @@ def test_a_network_that_has_hardly_learned_fails(monkeypatch):
         return replace(settings, test_sequences=20, restarted=2, restarts=1, measured=1, batch=8)
 
     monkeypatch.setattr(sequence_reversal, "_shortened", tiny)
-    monkeypatch.setattr(measures, "UNROLLED", 30)
     outcome = run(Size(1, 2))
     assert outcome.status is Status.FAILED
     share = next(c for c in outcome.finding.checks if "smallest share" in c.name).measured
