@@ -1,11 +1,11 @@
 """Every compiled function. Results are written in place; nothing is allocated in a step.
 
-A network arrives as three integer tables (`engine.compiled` makes them), so one compiled signature
-for each precision serves every network. A *message* is one direction of a coupling.
+A network arrives as three integer tables (`engine.compiled_tables` makes them), so one compiled
+signature for each precision serves every network. A *message* is one direction of a coupling.
 
-Batches are `(samples, units)`. `state` and `mapped` hold the samples that still move as one
-contiguous `(rows, size)` block for each layer, which is what BLAS wants. Row `i` of a block belongs
-to sample `order[i]`; when a sample has settled, the last row takes its place.
+Batches are `(samples, units)`. `state`, `drive` and `mapped` hold the samples that still move as
+one contiguous `(rows, size)` block for each layer. Row `i` of a block belongs to sample `order[i]`;
+when a sample has settled, the last row takes its place.
 
 All kernels are in one file because numba's cache does not see a change in a callee of another.
 """
