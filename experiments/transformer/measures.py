@@ -20,8 +20,9 @@ PROBED = 16
 """Validation sequences on which the gradient is compared."""
 MANY_STEPS = 20_000
 """Where routes form, a relaxation takes more than a thousand to come to rest."""
-JUMP = 0.5
-"""Nudged states are opposite to first order; from this asymmetry on one went elsewhere."""
+LOPSIDED = 0.5
+"""Nudged states are opposite to first order. From this asymmetry on they are not: beta is too
+large for the response to be linear, or one of them has jumped to another equilibrium."""
 APART = 1e-2
 """Difference of a unit from which two settled states are two equilibria."""
 DRAWN = 200
@@ -38,8 +39,8 @@ class Moment:
     accuracy: float
     cosine: float
     """Of the gradient as training estimates it with the exact one; NaN if there is none."""
-    jumped: float
-    """Share of sequences that a nudge of training moves to another equilibrium."""
+    lopsided: float
+    """Share of sequences whose nudged states are not opposite, with the beta of training."""
     free_steps: float
     nudged_steps: float
     unsettled: float
@@ -95,7 +96,7 @@ def measure_moment(
         report.cost / settings.length,
         float((answered == task.answer(x)).mean()),
         cosine,
-        jumped_share(exact, exact.clamp(inputs, y), settings.beta, settings.damping),
+        lopsided_share(exact, exact.clamp(inputs, y), settings.beta, settings.damping),
         report.free_steps,
         report.nudged_steps,
         report.unsettled,
@@ -116,12 +117,12 @@ def _exact_gradient(
         return np.full(exact.network.size, np.nan)
 
 
-def jumped_share(exact: Backend, clamped: Clamped, beta: float, damping: float) -> float:
-    """Return the share of samples whose nudged states are not on both sides of the free one."""
+def lopsided_share(exact: Backend, clamped: Clamped, beta: float, damping: float) -> float:
+    """Return the share of samples whose nudged states are not opposite to each other."""
     at_rest = Relaxation(MANY_STEPS, 1e-9, damping=damping)
     free, plus, minus = exact.relax_around(clamped, beta, at_rest, at_rest)
     sides = np.linalg.norm(plus.state + minus.state - 2 * free.state, axis=1)
-    return float((sides > JUMP * np.linalg.norm(plus.state - minus.state, axis=1)).mean())
+    return float((sides > LOPSIDED * np.linalg.norm(plus.state - minus.state, axis=1)).mean())
 
 
 def held_out(settings: Settings, seed: int) -> IntArray:

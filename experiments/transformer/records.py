@@ -55,9 +55,9 @@ class Outcome:
         return float(np.min([moment.cosine for moment in self.curve]))
 
     @property
-    def most_jumped(self) -> float:
-        """The largest share of sequences that a nudge moved to another equilibrium."""
-        return max(moment.jumped for moment in self.curve)
+    def most_lopsided(self) -> float:
+        """The largest share of sequences whose nudged states were not opposite."""
+        return max(moment.lopsided for moment in self.curve)
 
 
 def run_job(job: Job, watch: Callable[[int], None] | None = None) -> Outcome:

@@ -205,7 +205,7 @@ def training_table(kinds: list[Kind]) -> Table:
                     kind.title,
                     METHODS[method],
                     f"{kind.least_cosine:.5f}" if method == EQPROP else NONE,
-                    f"{100 * max(run.most_jumped for run in runs):.0f}",
+                    f"{100 * max(run.most_lopsided for run in runs):.0f}",
                     f"{last.cost:.1e}",
                     f"{last.free_steps:.0f} / {last.nudged_steps:.0f}",
                     f"{spread([run.seconds for run in runs])[0]:.0f}",
@@ -217,16 +217,17 @@ def training_table(kinds: list[Kind]) -> Table:
             "Sequences",
             "Method",
             "Least cosine\nwith autograd",
-            "Most jumps\n(%)",
+            "Most lopsided\n(%)",
             "Last cost\na token",
             "Last steps,\nfree / nudged",
             "CPU seconds",
         ),
         tuple(rows),
-        caption="A nudge that moves a sequence to another equilibrium has no gradient: such jumps "
-        "are counted among 16 validation sequences, at the moment with most of them. Cost and "
-        "steps are those of the first seed. Seconds are CPU time on one core, mean over seeds; "
-        "EqProp runs on compiled kernels, backprop on torch.",
+        caption="Lopsided are sequences whose two nudged states are not opposite: the nudge is too "
+        "large for them, or moves them to another equilibrium, where there is no gradient. Counted "
+        "among 16 validation sequences, at the moment with most of them. Cost and steps are those "
+        "of the first seed. Seconds are CPU time on one core, mean over seeds; EqProp runs on "
+        "compiled kernels, backprop on torch.",
         text_columns=2,
     )
 

@@ -178,7 +178,7 @@ def test_a_moment_is_measured_on_sequences_of_the_validation_part(
     assert {str(p) for x in seen for p in parts_of(x.astype(np.int64))} == {"validation"}
 
 
-def test_a_jump_is_a_pair_of_nudged_states_on_one_side(backend: NumbaBackend) -> None:
+def test_nudged_states_on_one_side_are_lopsided(backend: NumbaBackend) -> None:
     """In order: opposite, slightly bent, and one that went elsewhere."""
     free = np.zeros((3, 2))
     plus, minus = np.array([[1, 0], [1, 0.2], [9, 9]]), np.array([[-1, 0], [-1, 0.2], [-1, 0]])
@@ -190,7 +190,7 @@ def test_a_jump_is_a_pair_of_nudged_states_on_one_side(backend: NumbaBackend) ->
 
     canned = Canned(TINY.network, backend.params)
     clamped = canned.clamp(np.zeros((3, TINY.length)), np.zeros((3, TINY.network.outputs)) + 1 / 3)
-    assert measures.jumped_share(canned, clamped, 0.2, 0.5) == pytest.approx(1 / 3)
+    assert measures.lopsided_share(canned, clamped, 0.2, 0.5) == pytest.approx(1 / 3)
 
 
 def test_restarts_find_a_second_equilibrium_where_there_is_one(backend: NumbaBackend) -> None:
