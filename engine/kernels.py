@@ -177,73 +177,86 @@ def adam(gradient, first, second, take1, take2, correction, rate, eps):
         gradient[j] = rate * first[j] / (math.sqrt(second[j] * correction) + eps)
 
 
-@intrinsic
-def _add_tile(_, a, a_start, a_step, left, depth, packed, packed_start, out, out_start, out_step):
-    """Add a tile of `a b` to `out`: `TILE_ROWS` rows, as many columns as `TILE_VECTORS` vectors.
+def _tile_of(count):
+    """Make the function that adds a tile of `count` rows."""
 
-    Each array is flat and used from its start on; rows of `a` and `out` are a step apart. Rows
-    beyond the first `left` repeat the last of them, which costs no branch and changes nothing.
-    Written as instructions for vectors, because LLVM does not find them in a loop over numbers:
-    the sums have to stay in registers.
-    """
+    @intrinsic
+    def add_tile(
+        _, a, a_start, a_step, left, depth, packed, packed_start, out, out_start, out_step
+    ):
+        """Add a tile of `a b` to `out`: `count` rows, as many columns as `TILE_VECTORS` vectors.
 
-    def generate(context, builder, signature, arguments):
-        number = signature.args[0].dtype
-        scalar, whole = context.get_value_type(number), context.get_value_type(types.intp)
-        lanes = 8 * VECTOR_BYTES // number.bitwidth
-        vector = ir.VectorType(scalar, lanes)
-        nothing = ir.Constant(vector, ir.Undefined)
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-        loose = {"align": number.bitwidth // 8}  # a vector may lie anywhere
+        Each array is flat and used from its start on; rows of `a` and `out` are a step apart. Rows
+        beyond the first `left` repeat the last of them, which costs no branch and changes nothing.
+        Written as instructions for vectors, because LLVM does not find them in a loop over numbers:
+        the sums have to stay in registers.
+        """
 
-        def constant(value):
-            return ir.Constant(whole, value)
+        def generate(context, builder, signature, arguments):
+            number = signature.args[0].dtype
+            scalar, whole = context.get_value_type(number), context.get_value_type(types.intp)
+            lanes = 8 * VECTOR_BYTES // number.bitwidth
+            vector = ir.VectorType(scalar, lanes)
+            nothing = ir.Constant(vector, ir.Undefined)
+            everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            loose = {"align": number.bitwidth // 8}  # a vector may lie anywhere
 
-        def address(array, start):
-            kind = context.make_array(signature.args[array])
-            return builder.gep(kind(context, builder, arguments[array]).data, [arguments[start]])
+            def constant(value):
+                return ir.Constant(whole, value)
 
-        def vectors(start, offset):
-            places = (builder.add(offset, constant(v * lanes)) for v in range(TILE_VECTORS))
-            return [
-                builder.bitcast(builder.gep(start, [place]), vector.as_pointer())
-                for place in places
+            def address(array, start):
+                kind = context.make_array(signature.args[array])
+                return builder.gep(
+                    kind(context, builder, arguments[array]).data, [arguments[start]]
+                )
+
+            def vectors(start, offset):
+                places = (builder.add(offset, constant(v * lanes)) for v in range(TILE_VECTORS))
+                return [
+                    builder.bitcast(builder.gep(start, [place]), vector.as_pointer())
+                    for place in places
+                ]
+
+            def fused(x, y, total):
+                product = builder.fmul(x, y, flags=("contract",))
+                return builder.fadd(product, total, flags=("contract",))
+
+            a, packed, out = address(0, 1), address(5, 6), address(7, 8)
+            a_step, left, depth, out_step = (arguments[k] for k in (2, 3, 4, 9))
+            last = builder.sub(left, constant(1))
+            rows = [
+                builder.select(builder.icmp_signed("<", constant(r), last), constant(r), last)
+                for r in range(count)
             ]
+            reads = [builder.gep(a, [builder.mul(row, a_step)]) for row in rows]
+            writes = [vectors(out, builder.mul(row, out_step)) for row in rows]
+            sums = [
+                [cgutils.alloca_once_value(builder, builder.load(place, **loose)) for place in row]
+                for row in writes
+            ]
+            with cgutils.for_range(builder, depth) as loop:
+                start = builder.mul(loop.index, constant(TILE_VECTORS * lanes))
+                columns = [builder.load(place, **loose) for place in vectors(packed, start)]
+                for read, row in zip(reads, sums, strict=True):
+                    one = builder.load(builder.gep(read, [loop.index]))
+                    filled = builder.insert_element(nothing, one, ir.Constant(ir.IntType(32), 0))
+                    filled = builder.shuffle_vector(filled, nothing, everywhere)
+                    for column, total in zip(columns, row, strict=True):
+                        builder.store(fused(filled, column, builder.load(total)), total)
+            for places, row in zip(writes, sums, strict=True):
+                for place, total in zip(places, row, strict=True):
+                    builder.store(builder.load(total), place, **loose)
+            return context.get_dummy_value()
 
-        def fused(x, y, total):
-            product = builder.fmul(x, y, flags=("contract",))
-            return builder.fadd(product, total, flags=("contract",))
+        size = types.intp
+        steps = (size, size, size, size)
+        return types.void(a, *steps, packed, size, out, size, size), generate
 
-        a, packed, out = address(0, 1), address(5, 6), address(7, 8)
-        a_step, left, depth, out_step = (arguments[k] for k in (2, 3, 4, 9))
-        last = builder.sub(left, constant(1))
-        rows = [
-            builder.select(builder.icmp_signed("<", constant(r), last), constant(r), last)
-            for r in range(TILE_ROWS)
-        ]
-        reads = [builder.gep(a, [builder.mul(row, a_step)]) for row in rows]
-        writes = [vectors(out, builder.mul(row, out_step)) for row in rows]
-        sums = [
-            [cgutils.alloca_once_value(builder, builder.load(place, **loose)) for place in row]
-            for row in writes
-        ]
-        with cgutils.for_range(builder, depth) as loop:
-            start = builder.mul(loop.index, constant(TILE_VECTORS * lanes))
-            columns = [builder.load(place, **loose) for place in vectors(packed, start)]
-            for read, row in zip(reads, sums, strict=True):
-                one = builder.load(builder.gep(read, [loop.index]))
-                filled = builder.insert_element(nothing, one, ir.Constant(ir.IntType(32), 0))
-                filled = builder.shuffle_vector(filled, nothing, everywhere)
-                for column, total in zip(columns, row, strict=True):
-                    builder.store(fused(filled, column, builder.load(total)), total)
-        for places, row in zip(writes, sums, strict=True):
-            for place, total in zip(places, row, strict=True):
-                builder.store(builder.load(total), place, **loose)
-        return context.get_dummy_value()
+    return add_tile
 
-    size = types.intp
-    steps = (size, size, size, size)
-    return types.void(a, *steps, packed, size, out, size, size), generate
+
+_add_tile = _tile_of(TILE_ROWS)
+_add_row = _tile_of(1)  # of the same sums: six for one would be five too many
 
 
 def packed_size(shape: tuple[int, ...], itemsize: int) -> int:
@@ -296,8 +309,11 @@ def add_product(a, rows, inner, packed, out, columns, out_step, edge):
             for j in range(0, columns, width):
                 for i in range(top, bottom, TILE_ROWS):
                     left, from_, to = min(TILE_ROWS, bottom - i), i * inner + k, i * out_step + j
-                    if j + width <= columns:
+                    if j + width <= columns and left > 1:
                         _add_tile(a, from_, inner, left, depth, packed, used, out, to, out_step)
+                        continue
+                    if j + width <= columns:
+                        _add_row(a, from_, inner, left, depth, packed, used, out, to, out_step)
                         continue
                     for r in range(left):
                         for c in range(columns - j):

@@ -93,11 +93,10 @@ def run_blocks(work: Callable[[Part], None], blocks: Sequence[Part]) -> None:
     if len(blocks) == 1:
         work(blocks[0])
         return
-    with one_blas_thread():
-        others = [_pool(len(blocks) - 1).submit(work, block) for block in blocks[1:]]
-        work(blocks[0])
-        for other in others:
-            other.result()
+    others = [_pool(len(blocks) - 1).submit(work, block) for block in blocks[1:]]
+    work(blocks[0])
+    for other in others:
+        other.result()
 
 
 @lru_cache(maxsize=1)
