@@ -128,13 +128,13 @@ class NumbaBackend(Backend):
         samples, net = len(start), self._program()
         targets = clamped.y if clamped.y is not None else np.empty((samples, 0), self.dtype)
         plain = [relaxation.solver == "fixed_point" for _, relaxation in stages]
-        carried = [both == (True, True) for both in pairwise(plain)]
+        carried = [all(both) for both in pairwise(plain)]
         ended = [
             self._room(samples * len(betas), carry)
             for (betas, _), carry in zip(stages, [*carried, False], strict=True)
         ]
         starts = [start, *(end.state for end in ended)]
-        known = [self._room(0).drive, *(end.drive for end in ended)]
+        known = [np.empty((0, self.network.units), self.dtype), *(end.drive for end in ended)]
 
         def solve(rows: slice) -> None:
             for k, (betas, relaxation) in enumerate(stages):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -56,7 +56,7 @@ def one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def fitting_threads(network: Network, samples: int) -> Iterator[None]:
-    """Hold BLAS to one thread, unless batches of `samples` are few rows of a large network."""
+    """Hold BLAS to one thread, unless products with `samples` rows are so large that it gains."""
     largest = max(block.size for block in network.blocks.values())
     if samples * largest >= LARGE:
         yield
@@ -68,7 +68,7 @@ def fitting_threads(network: Network, samples: int) -> Iterator[None]:
 def row_blocks(samples: int, work: int) -> list[slice]:
     """Cut a batch in as many blocks of rows as there are cores that gain by one.
 
-    `work` is how many multiply-adds a row needs before it can be asked again.
+    `work` is how many multiply-adds a row needs in one step.
     """
     count = max(1, min(samples // ROWS, samples * work // WORK))
     if count > 1:
@@ -93,15 +93,16 @@ def run_blocks(work: Callable[[Part], None], blocks: Sequence[Part]) -> None:
     if len(blocks) == 1:
         work(blocks[0])
         return
-    others = [_pool(len(blocks) - 1).submit(work, block) for block in blocks[1:]]
+    others = [_pool().submit(work, block) for block in blocks[1:]]
     work(blocks[0])
     for other in others:
         other.result()
 
 
-@lru_cache(maxsize=1)
-def _pool(workers: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(workers, thread_name_prefix="rows")
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Return the one pool of the process; it starts no more threads than are used at once."""
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="rows")
 
 
 if hasattr(os, "register_at_fork"):
