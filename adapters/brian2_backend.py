@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine import dynamics
-from engine.arrays import FloatArray
+from engine.arrays import FloatArray, checked_sum
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
 from engine.coupling import Bias, Coupling, Dense, InputDrive, Lateral
 from engine.errors import EngineError
@@ -50,7 +50,7 @@ class Brian2Backend(Backend):
         self._params = params.astype(np.float64)
 
     def _apply(self, update: FloatArray) -> None:
-        self._params.theta += update
+        self._params.theta[...] = checked_sum(self._params.theta, update)
 
     def _drive(self, x: FloatArray) -> "_Simulation":
         return _Simulation(self.network, self._params, x)

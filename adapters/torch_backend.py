@@ -9,8 +9,9 @@ import numpy.typing as npt
 from adapters.torch_arrays import Device, check_precision, pick_device, to_tensor, torch, unpack
 from adapters.torch_solvers import Phase, settle
 from engine import dynamics
-from engine.arrays import FloatArray
+from engine.arrays import FloatArray, checked_sum
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.border import checked
 from engine.network import Network
 from engine.params import Params
 
@@ -18,6 +19,7 @@ from engine.params import Params
 class TorchBackend(Backend):
     """`network` on a torch device; `auto` takes the fastest one there is."""
 
+    @checked
     def __init__(self, network: Network, params: Params, device: Device = "auto") -> None:
         self.device = pick_device(device, params.theta.dtype)
         super().__init__(network, params)
@@ -94,7 +96,7 @@ class TorchBackend(Backend):
 
     @torch.inference_mode()
     def _apply(self, update: FloatArray) -> None:
-        self._theta += self._tensor(update)
+        self._theta.copy_(checked_sum(self._theta, self._tensor(update)))
 
     def _tensor(self, array: npt.NDArray[np.generic]) -> torch.Tensor:
         return to_tensor(array, self._dtype, self.device)

@@ -4,6 +4,7 @@ The softmax of attention is the slope of a log-sum-exp, so attention descends an
 of its synapses measures a product of what arrives at its two ends. `docs/maths.md` derives them.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -11,6 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from engine.arrays import Array, FloatArray, namespace
+from engine.border import checked
 from engine.errors import EngineError, check_count
 from engine.tokens import by_token, width_of
 
@@ -29,6 +31,7 @@ class Heads(NamedTuple):
     bias: Array
 
 
+@checked
 @dataclass(frozen=True)
 class Attention:
     """`Phi = sum_hi ln sum_j exp(sharpness q_i . k_j + R_ij) / sharpness` among tokens of a layer.
@@ -130,6 +133,7 @@ class Attention:
         return scores, q, k, xp.amax(allowed, -1, keepdims=True)
 
 
+@checked
 @dataclass(frozen=True)
 class Hopfield:
     """`Phi = sum_i ln sum_m exp(sharpness M_m . s_i) / sharpness`: each token recalls memories.
@@ -186,7 +190,7 @@ class Hopfield:
 
 
 def _check_sharpness(sharpness: float) -> None:
-    if not (np.isfinite(sharpness) and sharpness > 0.0):
+    if not (math.isfinite(sharpness) and sharpness > 0.0):
         raise EngineError(f"sharpness is {sharpness}, expected a positive number.")
 
 

@@ -4,8 +4,9 @@ Compiled, scalar reference, torch or simulated hardware: all are a `Backend`. It
 parameters as its substrate would; states, gradients and updates cross the border as numpy arrays.
 """
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, get_args
 
@@ -13,14 +14,25 @@ import numpy as np
 import numpy.typing as npt
 
 from engine import dynamics
-from engine.arrays import BoolArray, FloatArray, IntArray, checked_matrix
-from engine.errors import DivergenceError, EngineError, check_count, check_number
+from engine.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_apart,
+    check_writable,
+    checked_array,
+    checked_matrix,
+    checked_vector,
+)
+from engine.border import checked
+from engine.errors import DivergenceError, EngineError, check_count
 from engine.network import Network
 from engine.params import Params
 
 Solver = Literal["fixed_point", "alternating", "anderson"]
 
 
+@checked
 @dataclass(frozen=True)
 class Relaxation:
     """How to look for an equilibrium, and when to stop.
@@ -39,8 +51,6 @@ class Relaxation:
 
     def __post_init__(self) -> None:
         check_count("max_steps", self.max_steps)
-        check_number("tolerance", self.tolerance)
-        check_number("damping", self.damping)
         if not self.tolerance >= 0.0:
             raise EngineError(f"tolerance is {self.tolerance}, expected zero or more.")
         if self.solver not in get_args(Solver):
@@ -70,7 +80,11 @@ def _scaled(relaxation: Relaxation, share: float, rounding: float) -> Relaxation
 
 @dataclass(frozen=True)
 class Clamped:
-    """A batch held at the inputs and targets, with the drive that no step changes."""
+    """A batch held at the inputs and targets, with the drive that no step changes.
+
+    Only `Backend.clamp` makes one that a backend takes: its arrays have been checked, so kernels
+    read them as they are.
+    """
 
     x: FloatArray
     y: FloatArray | None
@@ -80,6 +94,8 @@ class Clamped:
     """Count of the parameter changes the backend had seen when it was made."""
     weights: FloatArray | None = None
     """What the gradient and the cost of every sample count, `(samples,)`; all alike if absent."""
+    owner: object = field(default=None, init=False, repr=False)
+    """The backend that made it; a copy with other fields has none."""
 
     def rows(self, chosen: BoolArray) -> "Clamped":
         """Return some of the samples without weights or drive: enough to accumulate them."""
@@ -137,6 +153,7 @@ class Backend(ABC):
     joins_phases: ClassVar[bool] = False
     """Whether `_accumulate` takes an equilibrium with its opposite in one go."""
 
+    @checked
     def __init__(self, network: Network, params: Params) -> None:
         self.network = network
         self.version = 0
@@ -152,6 +169,7 @@ class Backend(ABC):
     def params(self) -> Params:
         """The parameters as the substrate holds them now; read only."""
 
+    @checked
     def load(self, params: Params) -> None:
         """Replace all parameters."""
         if params.network != self.network:
@@ -160,6 +178,7 @@ class Backend(ABC):
         self._load(params)
         self.version += 1
 
+    @checked
     def clamp(
         self,
         x: npt.ArrayLike,
@@ -181,9 +200,12 @@ class Backend(ABC):
             if len(targets) != len(inputs):
                 raise EngineError(f"y has {len(targets)} samples, x has {len(inputs)}.")
             self.network.readout.check(targets)
-        checked = None if weights is None else self._checked_weights(weights, len(inputs))
-        return Clamped(inputs, targets, self._drive(inputs), self.version, checked)
+        counts = None if weights is None else self._checked_weights(weights, len(inputs))
+        clamped = Clamped(inputs, targets, self._drive(inputs), self.version, counts)
+        object.__setattr__(clamped, "owner", self)
+        return clamped
 
+    @checked
     def relax(
         self,
         clamped: Clamped,
@@ -200,6 +222,7 @@ class Backend(ABC):
         begin = None if start is None else self._checked_start(clamped, start)
         return _finite(self._relax(clamped, float(beta), relaxation, begin))
 
+    @checked
     def relax_opposite(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: npt.ArrayLike
     ) -> tuple[Equilibrium, Equilibrium]:
@@ -209,6 +232,7 @@ class Backend(ABC):
         plus, minus = self._relax_opposite(clamped, float(beta), relaxation, begin)
         return _finite(plus), _finite(minus)
 
+    @checked
     def relax_around(
         self,
         clamped: Clamped,
@@ -224,6 +248,7 @@ class Backend(ABC):
         settled, plus, minus = self._relax_around(clamped, float(beta), free, nudged, begin)
         return _finite(settled), _finite(plus), _finite(minus)
 
+    @checked
     def accumulate(
         self,
         clamped: Clamped,
@@ -239,7 +264,14 @@ class Backend(ABC):
         A sample of weight `w` is added `w` times.
         """
         self._check_fresh(clamped)
-        self._check_size("gradient", gradient)
+        equilibrium = self._checked_equilibrium(clamped, equilibrium)
+        self.check_gradient(gradient)
+        read = {"x": clamped.x, "y": clamped.y, "weights": clamped.weights}
+        read |= {"a state": equilibrium.state, "an opposite state": equilibrium.opposite}
+        check_apart("gradient", gradient, read | self._read())
+        for name, factor in (("energy", energy), ("cost", cost)):
+            if not math.isfinite(factor):
+                raise EngineError(f"{name} is {factor}, expected a finite number.")
         if cost != 0.0 and clamped.y is None:
             raise EngineError("the gradient of the cost needs targets y, but none were clamped.")
         if clamped.weights is None:
@@ -250,28 +282,29 @@ class Backend(ABC):
             part, phase = clamped.rows(alike), equilibrium.rows(alike)
             self._accumulate_phases(part, phase, gradient, energy * weight, cost * weight)
 
+    @checked
     def apply(self, update: FloatArray) -> None:
         """Add `update (network.size,)` to the parameters, as the substrate can."""
-        self._check_size("update", update)
-        if not np.isfinite(update).all():
-            raise DivergenceError("the update is not finite; nothing was applied.")
-        self._apply(update)
+        size = self.network.size
+        self._apply(checked_vector("update", update, size, self.dtype, DivergenceError))
         self.version += 1
 
+    @checked
     def cost(self, clamped: Clamped, equilibrium: Equilibrium) -> FloatArray:
         """Return `C` of every sample, `(samples,)`."""
         self._check_fresh(clamped)
         if clamped.y is None:
             raise EngineError("a cost needs targets y, but none were clamped.")
-        return self._cost(clamped, equilibrium.state)
+        return self._cost(clamped, self._checked_equilibrium(clamped, equilibrium).state)
 
+    @checked
     def predict(self, equilibrium: Equilibrium) -> FloatArray:
         """Read the outputs `(samples, outputs)` from a state."""
-        readout = self.network.readout
-        outputs: FloatArray = readout.predict(
-            self.params, self.network.of(readout.layer, equilibrium.state)
-        )
-        return outputs
+        return self._predict(self._checked_states(equilibrium))
+
+    def check_gradient(self, gradient: FloatArray) -> None:
+        """Refuse an array that cannot take a gradient in place, `(network.size,)`."""
+        check_writable("gradient", gradient, (self.network.size,), self.dtype)
 
     def _accumulate_phases(
         self,
@@ -297,8 +330,7 @@ class Backend(ABC):
             raise EngineError(f"{type(self).__name__} has no solver '{relaxation.solver}'.")
         if relaxation.solver == "alternating":
             _ = self.network.halves  # refuses a network that has none
-        check_number("beta", beta)
-        if not np.isfinite(beta):
+        if not math.isfinite(beta):
             raise EngineError(f"beta is {beta}, expected a finite number.")
         if beta != 0.0 and clamped.y is None:
             raise EngineError(f"a nudge of beta {beta} needs targets y, but none were clamped.")
@@ -309,24 +341,38 @@ class Backend(ABC):
             raise EngineError(f"start has {len(checked)} samples, x has {len(clamped.x)}.")
         return checked
 
-    def _check_size(self, name: str, vector: FloatArray) -> None:
-        if vector.shape != (self.network.size,):
-            raise EngineError(
-                f"{name} has shape {vector.shape}, the network needs ({self.network.size},)."
-            )
+    def _checked_states(self, equilibrium: Equilibrium) -> Equilibrium:
+        """Return an equilibrium whose states a kernel can read as they are."""
+        units, state, opposite = self.network.units, equilibrium.state, equilibrium.opposite
+        if opposite is not None:
+            opposite = checked_matrix("the opposite state", opposite, units, self.dtype)
+        state = checked_matrix("the state", state, units, self.dtype)
+        if state is equilibrium.state and opposite is equilibrium.opposite:
+            return equilibrium
+        return replace(equilibrium, state=state, opposite=opposite)
+
+    def _checked_equilibrium(self, clamped: Clamped, equilibrium: Equilibrium) -> Equilibrium:
+        """Return the same for an equilibrium of this very batch."""
+        checked = self._checked_states(equilibrium)
+        for state in (checked.state, checked.opposite):
+            if state is not None and len(state) != len(clamped.x):
+                raise EngineError(f"a state has {len(state)} samples, x has {len(clamped.x)}.")
+        return checked
 
     def _checked_weights(self, weights: npt.ArrayLike, samples: int) -> FloatArray:
-        column = checked_matrix("weights", np.reshape(weights, (-1, 1)), 1, self.dtype)[:, 0]
-        if len(column) != samples:
-            raise EngineError(f"weights has {len(column)} samples, x has {samples}.")
-        if not (column.min() >= 0.0 and column.max() > 0.0):
+        counts = checked_array("weights", weights, self.dtype)
+        if counts.ndim != 1 or len(counts) != samples:
+            raise EngineError(f"weights have shape {counts.shape}, expected ({samples},).")
+        if not (counts.min() >= 0.0 and counts.max() > 0.0):
             raise EngineError(
-                f"weights go from {column.min()} to {column.max()}, expected none below zero and "
+                f"weights go from {counts.min()} to {counts.max()}, expected none below zero and "
                 "some above."
             )
-        return column
+        return counts
 
     def _check_fresh(self, clamped: Clamped) -> None:
+        if clamped.owner is not self:
+            raise EngineError("the batch was not clamped by this backend: use its own clamp.")
         if clamped.version != self.version:
             raise EngineError("the parameters changed after the batch was clamped: clamp it again.")
 
@@ -375,7 +421,19 @@ class Backend(ABC):
         return costs
 
     @abstractmethod
-    def _apply(self, update: FloatArray) -> None: ...
+    def _apply(self, update: FloatArray) -> None:
+        """Add a finite update, or refuse one that would make a parameter overflow."""
+
+    def _predict(self, equilibrium: Equilibrium) -> FloatArray:
+        readout = self.network.readout
+        outputs: FloatArray = readout.predict(
+            self.params, self.network.of(readout.layer, equilibrium.state)
+        )
+        return outputs
+
+    def _read(self) -> dict[str, FloatArray]:
+        """Return arrays of its own that are read while a gradient is written."""
+        return {}
 
 
 def _finite(equilibrium: Equilibrium) -> Equilibrium:

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from engine import dynamics, kernels
-from engine.arrays import FloatArray
+from engine.arrays import FloatArray, checked_sum
 from engine.attention import Attention
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.border import checked
 from engine.compiled_tables import Tables, tables_of
 from engine.compiled_tokens import TokenKernels
 from engine.coupling import Bias, Coupling, Dense, InputDrive, Lateral
@@ -29,6 +30,7 @@ class NumbaBackend(Backend):
     joins_phases: ClassVar[bool] = True
     _tables: Tables
 
+    @checked
     def __init__(self, network: Network, params: Params) -> None:
         self._tokens = TokenKernels(network) if TokenKernels.serve(network) else None
         if self._tokens is not None:
@@ -269,7 +271,10 @@ class NumbaBackend(Backend):
         block -= energy * coupling.correlate(self._params[coupling.name], clamped.x, *ends)
 
     def _apply(self, update: FloatArray) -> None:
-        self._params.theta += update
+        self._params.theta[...] = checked_sum(self._params.theta, update)
+
+    def _read(self) -> dict[str, FloatArray]:
+        return {"the parameters": self._params.theta}
 
     def _program(self) -> kernels.Program:
         """Return the network with its matrices packed, as the parameters are now."""

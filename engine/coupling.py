@@ -8,16 +8,18 @@ of the first. `docs/maths.md` derives them; `docs/architecture.md` says how to a
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from engine.arrays import Array, FloatArray
+from engine.border import checked
 
 INPUT = "input"
 """Name under which the clamped input is known among the layer sizes."""
 
 
+@runtime_checkable
 class Coupling(Protocol):
     """A term of `Phi` with one block of parameters, `w`.
 
@@ -51,6 +53,7 @@ class Coupling(Protocol):
         """dPhi/dw summed over samples, in the shape of `w`."""
 
 
+@checked
 @dataclass(frozen=True)
 class InputDrive:
     """`Phi = s' W' x`: the clamped input drives a layer through `W (inputs, size)`."""
@@ -87,6 +90,7 @@ class InputDrive:
         return x.T @ s
 
 
+@checked
 @dataclass(frozen=True)
 class Bias:
     """`Phi = b' s`."""
@@ -124,6 +128,7 @@ class Bias:
         return s.sum(0)
 
 
+@checked
 @dataclass(frozen=True)
 class Dense:
     """`Phi = a' W b`: one matrix `W (size of a, size of b)` carries signals both ways."""
@@ -165,6 +170,7 @@ class Dense:
         return a.T @ b
 
 
+@checked
 @dataclass(frozen=True)
 class Lateral:
     """`Phi = s' W s / 2` within one layer; `W (size, size)` is symmetric."""

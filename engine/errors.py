@@ -1,6 +1,7 @@
 """What can go wrong, as one sentence that names the object and the value."""
 
-from numbers import Real
+MOST = 2**31 - 1
+"""Largest count of anything."""
 
 
 class EngineError(ValueError):
@@ -20,12 +21,14 @@ class CheckpointError(EngineError):
 
 
 def check_count(name: str, value: int) -> None:
-    """Refuse a setting that is not a whole number of at least one."""
+    """Refuse a setting that is not a whole number of at least one, or that no array could have."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise EngineError(f"{name} is {value!r}, expected at least 1, and a whole number.")
+    if value > MOST:
+        raise EngineError(f"{name} is {value}, expected at most {MOST}.")
 
 
-def check_number(name: str, value: float) -> None:
-    """Refuse a setting that is no real number at all; its range is checked where it is known."""
-    if not isinstance(value, Real):
-        raise EngineError(f"{name} is {value!r}, expected a number.")
+def check_seed(seed: int) -> None:
+    """Refuse a seed that no generator takes."""
+    if seed < 0:
+        raise EngineError(f"seed is {seed}, expected zero or more.")

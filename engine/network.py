@@ -9,12 +9,14 @@ from typing import Literal
 
 from engine.activation import ACTIVATIONS, Activation
 from engine.arrays import Array, FloatArray
+from engine.border import checked
 from engine.coupling import INPUT, Bias, Coupling, Dense, InputDrive, Lateral
-from engine.errors import EngineError
+from engine.errors import MOST, EngineError
 from engine.readout import Readout, SoftmaxReadout, SquaredError
 from engine.tokens import Embedding
 
 
+@checked
 @dataclass(frozen=True)
 class Layer:
     """A named group of units that share an activation."""
@@ -57,6 +59,7 @@ class Block:
         return slice(self.start, self.start + self.size)
 
 
+@checked
 @dataclass(frozen=True)
 class Network:
     """`E(s) = sum_u G(s_u) - sum of the couplings' potentials`, read out by `readout`."""
@@ -181,6 +184,7 @@ class Network:
         return first, second
 
 
+@checked
 def looped_mlp(inputs: int, hidden: int, outputs: int, activation: str = "tanh") -> Network:
     """Build the reference network: one layer coupled to itself, read out by softmax."""
     bias = Bias("b", "hidden", _bias_start(activation))
@@ -192,6 +196,7 @@ def looped_mlp(inputs: int, hidden: int, outputs: int, activation: str = "tanh")
     )
 
 
+@checked
 def layered(
     sizes: Sequence[int],
     activation: str = "tanh",
@@ -226,8 +231,8 @@ def _bias_start(activation: str) -> float:
 
 
 def _check_size(what: str, size: int) -> None:
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise EngineError(f"{what} has size {size!r}, expected a whole number of at least 1.")
+    if not 1 <= size <= MOST:
+        raise EngineError(f"{what} has size {size}, expected from 1 to {MOST}.")
 
 
 def _check_unique(what: str, names: Sequence[str]) -> None:

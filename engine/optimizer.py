@@ -1,17 +1,20 @@
 """Optimizers: each parameter changes by its own gradient and its own few words of memory."""
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from engine import kernels
-from engine.arrays import FloatArray
-from engine.errors import EngineError, check_number
+from engine.arrays import FloatArray, check_apart, check_writable, checked_precision
+from engine.border import checked
+from engine.errors import EngineError
 
 Schedule = Literal["constant", "cosine"]
 
 
+@runtime_checkable
 class Optimizer(Protocol):
     """Turns gradients into updates. Settings are frozen; the memory is handed in."""
 
@@ -32,6 +35,7 @@ class Optimizer(Protocol):
         """
 
 
+@checked
 @dataclass(frozen=True)
 class SGD:
     """Gradient descent with momentum: `v <- momentum v + g`, `theta <- theta - rate v`."""
@@ -43,10 +47,12 @@ class SGD:
     def __post_init__(self) -> None:
         _check("SGD", lr=self.lr, momentum=self.momentum)
 
+    @checked
     def update(
         self, gradient: FloatArray, memory: FloatArray, step: int, rate: float
     ) -> FloatArray:
         """Return `-rate v`, written over `gradient`."""
+        _check_call(gradient, memory, self.moments, step)
         (velocity,) = memory
         velocity *= self.momentum
         velocity += gradient
@@ -54,6 +60,7 @@ class SGD:
         return gradient
 
 
+@checked
 @dataclass(frozen=True)
 class Adam:
     """Adam (Kingma and Ba, 2015) with bias correction."""
@@ -67,10 +74,12 @@ class Adam:
     def __post_init__(self) -> None:
         _check("Adam", lr=self.lr, decay1=self.decay1, decay2=self.decay2, eps=self.eps)
 
+    @checked
     def update(
         self, gradient: FloatArray, memory: FloatArray, step: int, rate: float
     ) -> FloatArray:
         """Return `-rate m / (sqrt(v) + eps)`, written over `gradient`."""
+        _check_call(gradient, memory, self.moments, step)
         number, (first, second) = gradient.dtype.type, memory
         kernels.adam(
             gradient,
@@ -85,6 +94,15 @@ class Adam:
         return gradient
 
 
+def _check_call(gradient: FloatArray, memory: FloatArray, moments: int, step: int) -> None:
+    """Refuse arrays that cannot be changed in place together, and a step before the first."""
+    if step < 0:
+        raise EngineError(f"step is {step}, expected zero or more.")
+    check_writable("gradient", gradient, (gradient.size,), checked_precision(gradient.dtype))
+    check_writable("memory", memory, (moments, gradient.size), gradient.dtype)
+    check_apart("memory", memory, {"gradient": gradient})
+
+
 def scheduled(schedule: str, step: int, total: int, last: float = 0.01) -> float:
     """Return the share of the learning rate at `step` of `total`; cosine ends at `last`."""
     if schedule == "constant":
@@ -95,11 +113,9 @@ def scheduled(schedule: str, step: int, total: int, last: float = 0.01) -> float
 
 
 def _check(name: str, lr: float, eps: float = 1.0, **decays: float) -> None:
-    for setting, value in {"learning rate": lr, "eps": eps, **decays}.items():
-        check_number(f"{setting} of {name}", value)
-    if not (np.isfinite(lr) and lr > 0.0):
+    if not (math.isfinite(lr) and lr > 0.0):
         raise EngineError(f"{name} has learning rate {lr}, expected a positive number.")
-    if not eps > 0.0:
+    if not (math.isfinite(eps) and eps > 0.0):
         raise EngineError(f"{name} has eps {eps}, expected a positive number.")
     for decay, value in decays.items():
         if not 0.0 <= value < 1.0:

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import FloatArray
+from engine.arrays import FloatArray, checked_precision
+from engine.border import checked
 from engine.coupling import Lateral
 from engine.errors import EngineError
 from engine.network import Network
@@ -17,19 +18,32 @@ class Params(Mapping[str, FloatArray]):
     Reading a block gives a view: writing into the block writes into `theta`.
     """
 
+    @checked
     def __init__(self, network: Network, theta: FloatArray) -> None:
+        if isinstance(theta, np.ma.MaskedArray):
+            raise EngineError("parameters are a masked array, expected a plain one.")
         if theta.shape != (network.size,):
             raise EngineError(
                 f"parameters have shape {theta.shape}, the network needs ({network.size},)."
             )
         if theta.dtype not in (np.float32, np.float64):
             raise EngineError(f"parameters are {theta.dtype}, expected float32 or float64.")
-        self.network = network
-        self.theta = theta
+        self._network = network
+        self._theta = theta
+
+    @property
+    def network(self) -> Network:
+        """What the parameters are of."""
+        return self._network
+
+    @property
+    def theta(self) -> FloatArray:
+        """All parameters in one array, which may be written into but not replaced."""
+        return self._theta
 
     def __getitem__(self, name: str) -> FloatArray:
-        block = self.network.blocks[name]
-        return self.theta[block.span].reshape(block.shape)
+        block = self._network.blocks[name]
+        return self._theta[block.span].reshape(block.shape)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.network.blocks)
@@ -43,7 +57,9 @@ class Params(Mapping[str, FloatArray]):
 
     def astype(self, dtype: npt.DTypeLike) -> "Params":
         """Return a copy in another precision."""
-        return Params(self.network, self.theta.astype(dtype))
+        precision = checked_precision(dtype)
+        with np.errstate(over="ignore"):  # what overflows is found by `check`
+            return Params(self.network, self.theta.astype(precision))
 
     def check(self) -> None:
         """Refuse parameters that are not finite, or a lateral block that is not symmetric."""
@@ -57,11 +73,12 @@ class Params(Mapping[str, FloatArray]):
                     raise EngineError(f"lateral block '{coupling.name}' is not symmetric.")
 
 
+@checked
 def initial_params(
     network: Network, rng: np.random.Generator, dtype: npt.DTypeLike = np.float32
 ) -> Params:
     """Draw starting parameters: every coupling and the read-out know their own distribution."""
-    params = Params(network, np.empty(network.size, dtype))
+    params = Params(network, np.empty(network.size, checked_precision(dtype)))
     for coupling in network.couplings:
         params[coupling.name][...] = coupling.initial(rng, network.blocks[coupling.name].shape)
     readout = network.readout

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import FloatArray, IntArray, checked_matrix
+from engine.arrays import FloatArray, IntArray, checked_matrix, plain_array
 from engine.backend import Backend, Relaxation
+from engine.border import checked
 from engine.errors import EngineError, check_count
 from engine.network import Network
 from engine.readout import SoftmaxReadout
@@ -25,12 +26,13 @@ class Evaluation:
     """Share of samples that did not reach the tolerance."""
 
 
+@checked
 def targets_of(network: Network, y: npt.ArrayLike, dtype: npt.DTypeLike) -> FloatArray:
     """Return targets `(samples, outputs)`; class labels `(samples,)` become one-hot rows."""
-    labels = np.asarray(y)
+    labels = plain_array("y", y)
     if labels.ndim != 1:
-        return checked_matrix("y", y, network.outputs, dtype)
-    if not np.issubdtype(labels.dtype, np.integer):
+        return checked_matrix("y", labels, network.outputs, dtype)
+    if labels.dtype.kind not in "iu":
         raise EngineError(f"class labels are {labels.dtype}, expected whole numbers.")
     for label in (labels.min(initial=0), labels.max(initial=0)):
         if not 0 <= label < network.outputs:
@@ -39,6 +41,7 @@ def targets_of(network: Network, y: npt.ArrayLike, dtype: npt.DTypeLike) -> Floa
     return rows
 
 
+@checked
 def checked_data(
     backend: Backend, x: npt.ArrayLike, y: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
@@ -51,6 +54,7 @@ def checked_data(
     return inputs, targets
 
 
+@checked
 def predict_outputs(
     backend: Backend,
     x: npt.ArrayLike,
@@ -69,6 +73,7 @@ def predict_outputs(
     return outputs
 
 
+@checked
 def predict_proba(
     backend: Backend,
     x: npt.ArrayLike,
@@ -82,6 +87,7 @@ def predict_proba(
     return predict_outputs(backend, x, relaxation, batch_size)
 
 
+@checked
 def predict(
     backend: Backend,
     x: npt.ArrayLike,
@@ -93,6 +99,7 @@ def predict(
     return classes
 
 
+@checked
 def evaluate(
     backend: Backend,
     x: npt.ArrayLike,

@@ -6,14 +6,16 @@ rule `s' (p - y)`. `SquaredError` compares a layer inside the energy with the ta
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from engine.arrays import Array, FloatArray, namespace
+from engine.border import checked
 from engine.errors import EngineError
 
 
+@runtime_checkable
 class Readout(Protocol):
     """A cost on the state of one layer, `s (samples, size)`, with its parameter blocks."""
 
@@ -49,6 +51,7 @@ class Readout(Protocol):
         """Bound of the largest curvature of `C` in `s`, which limits a safe beta."""
 
 
+@checked
 @dataclass(frozen=True)
 class SoftmaxReadout:
     """Cross entropy of `p = softmax(s W_out + b_out)`, with `W_out (size, outputs)`."""
@@ -108,6 +111,7 @@ class SoftmaxReadout:
         return float(np.linalg.norm(weight.T @ weight, 2))
 
 
+@checked
 @dataclass(frozen=True)
 class SquaredError:
     """`C = |s - y|^2 / 2` on the units of `layer`, which is part of the energy."""

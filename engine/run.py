@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import FloatArray
+from engine.arrays import FloatArray, checked_precision
+from engine.border import checked
+from engine.errors import check_count, check_seed
 from engine.network import Network
 from engine.spectral import Matrix, starting_vectors
 
@@ -36,6 +38,7 @@ class Epoch:
         return text
 
 
+@checked
 @dataclass
 class Run:
     """Everything that changes during training, apart from the parameters."""
@@ -53,11 +56,15 @@ class Run:
     best_epoch: int = 0
 
     @classmethod
+    @checked
     def start(cls, network: Network, moments: int, dtype: npt.DTypeLike, seed: int) -> "Run":
-        """Return the state before the first step."""
+        """Return the state before the first step; `dtype` is that of the backend to train."""
+        check_count("moments", moments)
+        check_seed(seed)
+        precision = checked_precision(dtype)
         return cls(
-            memory=np.zeros((moments, network.size), dtype),
-            gradient=np.zeros(network.size, dtype),
+            memory=np.zeros((moments, network.size), precision),
+            gradient=np.zeros(network.size, precision),
             vectors=starting_vectors(network),
             rng=np.random.default_rng(seed),
         )

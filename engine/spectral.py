@@ -14,8 +14,9 @@ import numpy.typing as npt
 from scipy.linalg import eigh, lapack
 
 from engine.arrays import FloatArray
+from engine.border import checked
 from engine.coupling import Dense, Lateral
-from engine.errors import EngineError, check_count, check_number
+from engine.errors import EngineError, check_count
 from engine.network import Network
 from engine.params import Params
 
@@ -23,6 +24,7 @@ Method = Literal["exact", "power"]
 Matrix = npt.NDArray[np.float64]
 
 
+@checked
 @dataclass(frozen=True)
 class SpectralCap:
     """Keep the norm of the recurrent matrix at or below `cap`.
@@ -40,7 +42,6 @@ class SpectralCap:
     """Steps of a power iteration."""
 
     def __post_init__(self) -> None:
-        check_number("spectral cap", self.cap)
         if not 0.0 < self.cap < 1.0:
             raise EngineError(f"spectral cap is {self.cap}, expected more than 0 and less than 1.")
         check_count("every", self.every)
@@ -101,6 +102,7 @@ def layer_radius(network: Network) -> float:
     return max(1.0, float(np.abs(np.linalg.eigvalsh(graph)).max()))
 
 
+@checked
 def recurrent_matrix(params: Params) -> Matrix:
     """Assemble the symmetric matrix `(units, units)` of all recurrent couplings."""
     network = params.network
@@ -119,6 +121,7 @@ def recurrent_matrix(params: Params) -> Matrix:
     return matrix
 
 
+@checked
 def recurrent_norm(params: Params) -> float:
     """Return the exact spectral norm of the recurrent matrix: the contraction rate of `T`."""
     return float(np.abs(np.linalg.eigvalsh(recurrent_matrix(params))).max())

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import Array, FloatArray, IntArray, namespace
+from engine.border import checked
 from engine.coupling import INPUT, Bias
 from engine.errors import EngineError, check_count
 from engine.readout import SoftmaxReadout
@@ -30,6 +31,7 @@ def by_token(s: Array, tokens: int) -> Array:
     return s.reshape(len(s), tokens, s.shape[1] // tokens)
 
 
+@checked
 @dataclass(frozen=True)
 class Embedding:
     """`Phi = sum_i Emb[x_i] . s_i`: each token drives its position through a row of `Emb`."""
@@ -89,6 +91,7 @@ class Embedding:
         return (places == tokens) * namespace(x).ones_like(places)
 
 
+@checked
 @dataclass(frozen=True)
 class Position(Bias):
     """`Phi = sum_i Pos_i . s_i`: a bias that starts at random, so that no two places are alike."""
@@ -101,6 +104,7 @@ class Position(Bias):
         return rng.normal(self.start, self.spread, shape)
 
 
+@checked
 @dataclass(frozen=True)
 class TokenReadout:
     """A softmax for each position, with the same `W_out (width, outputs)`; the costs add up.

@@ -1,12 +1,14 @@
 """The energy transformer: tokens that attend to each other while they relax."""
 
 from engine.attention import Attention, Hopfield
+from engine.border import checked
 from engine.coupling import Coupling
 from engine.errors import check_count
 from engine.network import Layer, Network
 from engine.tokens import Embedding, Position, TokenReadout
 
 
+@checked
 def energy_transformer(
     vocabulary: int,
     length: int,

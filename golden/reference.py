@@ -15,6 +15,7 @@ import numpy.typing as npt
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
 from engine.coupling import Coupling
+from engine.errors import DivergenceError
 from engine.params import Params
 from golden import scalar
 from golden.scalar import Vector, Weights
@@ -53,7 +54,7 @@ class ReferenceBackend(Backend):
         """The parameters; read only."""
         return self._params
 
-    def predict(self, equilibrium: Equilibrium) -> FloatArray:
+    def _predict(self, equilibrium: Equilibrium) -> FloatArray:
         """Read the outputs `(samples, outputs)` from a state."""
         readout = self.network.readout
         rows = [
@@ -67,8 +68,10 @@ class ReferenceBackend(Backend):
 
     def _apply(self, update: FloatArray) -> None:
         theta = self._params.theta
-        for k in range(len(theta)):
-            theta[k] = float(theta[k]) + float(update[k])
+        moved = [float(held) + float(change) for held, change in zip(theta, update, strict=True)]
+        if not all(abs(value) <= np.finfo(theta.dtype).max for value in moved):
+            raise DivergenceError("the update makes a parameter overflow; nothing was applied.")
+        theta[...] = moved
 
     def _drive(self, x: FloatArray) -> list[State]:
         clamped = [coupling for coupling in self.network.couplings if coupling.clamped]

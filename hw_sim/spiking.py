@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.arrays import FloatArray, IntArray
+from engine.arrays import FloatArray, IntArray, checked_sum
 from engine.backend import Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError, check_count
 from engine.network import Network
@@ -134,7 +134,7 @@ class SpikingBackend(Substrate):
             tally[place, HOP] += len(x) * hops
 
     def _apply(self, update: FloatArray) -> None:
-        self._params.theta += update
+        self._params.theta[...] = checked_sum(self._params.theta, update)
         self._assemble()
         tally = self._tally()
         for kind in (TRACE_READ, WEIGHT_READ, WEIGHT_WRITE):

@@ -75,7 +75,7 @@ class Substrate(Backend):
         """Return a state as the read-out and the synapses see it."""
         return state
 
-    def predict(self, equilibrium: Equilibrium) -> FloatArray:
+    def _predict(self, equilibrium: Equilibrium) -> FloatArray:
         """Read the outputs `(samples, outputs)` from a state."""
         network = self.network
         seen = network.of(network.readout.layer, self.read(equilibrium.state))

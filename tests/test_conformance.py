@@ -233,7 +233,7 @@ def test_apply_adds_to_parameters_of_its_own(looped: Trial) -> None:
     assert_close(looped.backend.params.theta, expected, looped.candidate.error)
     with pytest.raises(EngineError, match="update has shape"):
         looped.backend.apply(update[1:])
-    with pytest.raises(DivergenceError, match="not finite"):
+    with pytest.raises(DivergenceError, match="update holds inf"):
         looped.backend.apply(np.full_like(update, np.inf))
 
 
@@ -310,10 +310,10 @@ def test_a_sample_of_weight_two_counts_as_two_samples(trial: Trial) -> None:
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1.0] * 5, "weights has 5 samples, x has 6"),
+        ([1.0] * 5, r"weights have shape \(5,\), expected \(6,\)"),
         ([1.0] * 5 + [-1.0], "weights go from -1.0 to 1.0, expected none below zero"),
         ([0.0] * 6, "weights go from 0.0 to 0.0, expected none below zero and some above"),
-        ([1.0] * 5 + [np.nan], "weights holds nan at sample 5"),
+        ([1.0] * 5 + [np.nan], "weights holds nan at place 5"),
     ],
 )
 def test_wrong_weights_are_refused(looped: Trial, weights: list[float], message: str) -> None:

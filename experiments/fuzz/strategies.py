@@ -305,7 +305,7 @@ def _spoil(
             block[...] = np.outer(block[:, 0], block[0])
         scale_recurrent(params, norm)
     elif scale == "denormal":
-        params.theta *= np.finfo(params.theta.dtype).tiny / 16
+        params.theta[...] *= np.finfo(params.theta.dtype).tiny / 16
     elif scale == "large input":
         x *= 50.0
     elif scale == "uneven":

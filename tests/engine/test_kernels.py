@@ -226,6 +226,7 @@ def test_a_nan_in_any_unit_of_any_sample_stops_at_once_and_is_named(
         drive = clamped.drive.copy()
         drive[sample, unit] = np.nan
         clamped, start = replace(clamped, drive=drive), np.full(drive.shape, 0.5, dtype)
+        object.__setattr__(clamped, "owner", backend)
         assert backend._relax(clamped, 0.0, way, start).steps.max() == 1
         dirt = [np.full(drive.shape, np.nan, dtype) for _ in range(50)]
         del dirt  # what the kernel leaves unwritten must not be taken for a state

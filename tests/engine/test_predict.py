@@ -99,7 +99,7 @@ def test_a_squared_error_has_outputs_but_no_probabilities() -> None:
         (X[:, 1:], r"x has shape \(11, 3\), expected \(samples, 4\)"),
         (X[0], r"x has shape \(4,\), expected \(samples, 4\)"),
         (np.full((2, 4), np.nan), "x holds nan at sample 0, column 0"),
-        ([["a", "b", "c", "d"]], "x is not a numeric array"),
+        ([["a", "b", "c", "d"]], "x is an array of <U1, expected real numbers"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(x: object, message: str) -> None:

@@ -44,6 +44,15 @@ class Stranger:
     def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         return np.zeros(shape)
 
+    def potential(self, w: np.ndarray, x: np.ndarray, *states: np.ndarray) -> np.ndarray:
+        return (w * states[0]).sum(-1)
+
+    def drive(self, w: np.ndarray, x: np.ndarray, *states: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (w + 0 * states[0],)
+
+    def correlate(self, w: np.ndarray, x: np.ndarray, *states: np.ndarray) -> np.ndarray:
+        return states[0].sum(0)
+
 
 def single_unit() -> Params:
     """One hidden unit: `W_in`, `b`, `W_rec`, `W_out (1, 2)` and `b_out (2,)`."""
