@@ -5,22 +5,29 @@
 Each phase adds its signed contribution and is then forgotten. `docs/maths.md` has the derivation.
 """
 
+import math
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
-from engine.errors import EngineError, NudgeWarning, check_number
+from engine.border import checked
+from engine.errors import EngineError, NudgeWarning
 
 Estimator: TypeAlias = tuple[tuple[float, float], ...]
 EstimatorName = Literal["one_sided", "centered", "four_point"]
 
 SAFE_NUDGE = 0.1
 """Largest `beta * curvature of C` at which the bias was seen to stay small."""
+MOST_POINTS = 32
+"""Points beyond which the coefficients alternate so wildly that nothing is left of the gain."""
+SMALLEST_NUDGE = 1e3
+"""Smallest beta in roundings of the precision: below it the states barely move between phases, and
+what is left of their difference is rounding."""
 LARGEST_BETA = 0.1
 """Where `beta="auto"` starts while the read-out is still weak."""
 
@@ -38,22 +45,26 @@ class Report:
     """Share of samples, over all phases, that did not converge."""
 
 
+@checked
 def one_sided(beta: float) -> Estimator:
     """Free phase against one nudge; bias O(beta)."""
     _check_beta(beta)
     return ((0.0, -1 / beta), (beta, 1 / beta))
 
 
+@checked
 def centered(beta: float) -> Estimator:
     """Two opposite nudges; bias O(beta^2)."""
     return symmetric(beta, 2)
 
 
+@checked
 def four_point(beta: float) -> Estimator:
     """Four nudges at `+-beta / 2` and `+-beta`; bias O(beta^4)."""
     return symmetric(beta, 4)
 
 
+@checked
 def symmetric(beta: float, points: int) -> Estimator:
     """`points` nudges, evenly spaced and symmetric up to `+-beta`; bias O(beta^points).
 
@@ -61,8 +72,11 @@ def symmetric(beta: float, points: int) -> Estimator:
     symmetry, and the odd ones above the first by a Vandermonde system.
     """
     _check_beta(beta)
-    if not isinstance(points, int) or points < 2 or points % 2:
-        raise EngineError(f"a symmetric estimator has an even number of points, not {points}.")
+    if not 2 <= points <= MOST_POINTS or points % 2:
+        raise EngineError(
+            f"a symmetric estimator has an even number of points, at most {MOST_POINTS}, "
+            f"not {points}."
+        )
     nodes = np.arange(1, points // 2 + 1) / (points // 2)
     odd_powers = nodes ** np.arange(1, points, 2)[:, None]
     first_only = np.zeros(len(nodes))
@@ -73,6 +87,7 @@ def symmetric(beta: float, points: int) -> Estimator:
     return tuple((float(b), float(c)) for b, c in negative + positive)
 
 
+@checked
 def named_estimator(name: str, beta: float) -> Estimator:
     """Return the estimator called `name` for this beta."""
     _check_beta(beta)
@@ -88,6 +103,7 @@ def _made(name: str, beta: float) -> Estimator:
     return known[name](beta)
 
 
+@checked
 def check_estimator(estimator: Estimator) -> None:
     """Refuse pairs that do not estimate a derivative at `beta = 0`."""
     total = sum(c for _, c in estimator)
@@ -100,6 +116,7 @@ def check_estimator(estimator: Estimator) -> None:
         )
 
 
+@checked
 def estimate(
     backend: Backend,
     clamped: Clamped,
@@ -117,7 +134,9 @@ def estimate(
     """
     if clamped.y is None:
         raise EngineError("a gradient needs targets y, but none were clamped.")
+    backend.check_gradient(gradient)
     check_estimator(estimator)
+    _warn_lost(estimator, gradient.dtype)
     free = free or Relaxation()
     nudged = nudged or free
     rounding = 8.0 * float(np.finfo(gradient.dtype).eps)  # of a state, which is at most one
@@ -209,12 +228,24 @@ def warn_unsafe(backend: Backend, beta: float) -> bool:
             f"{beta * curvature:.2g}, over the safe {SAFE_NUDGE:g}: the gradient may be wrong; "
             f"use beta {SAFE_NUDGE / curvature:.2g} or 'auto'.",
             NudgeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return unsafe
 
 
+def _warn_lost(estimator: Estimator, precision: np.dtype[np.floating[Any]]) -> None:
+    """Warn of a nudge that the precision of the states cannot carry."""
+    beta = min(abs(beta) for beta, _ in estimator if beta != 0.0)
+    least = SMALLEST_NUDGE * float(np.finfo(precision).eps)
+    if beta < least:
+        warnings.warn(
+            f"beta {beta:g} is below {least:.1g}, the least that states in {precision} carry: the "
+            "gradient drowns in rounding; use a larger beta or 'auto'.",
+            NudgeWarning,
+            stacklevel=4,
+        )
+
+
 def _check_beta(beta: float) -> None:
-    check_number("beta", beta)
-    if not (np.isfinite(beta) and beta > 0.0):
+    if not (math.isfinite(beta) and beta > 0.0):
         raise EngineError(f"beta is {beta}, expected a positive number.")
