@@ -5,14 +5,17 @@ The file appears whole or not at all, and reading it runs no code from it.
 
 import json
 import os
-import zipfile
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 
+from engine.archives import read_arrays
+from engine.arrays import reason
 from engine.attention import Attention, Hopfield
+from engine.border import checked
 from engine.coupling import Bias, Dense, InputDrive, Lateral
 from engine.errors import CheckpointError
 from engine.network import Layer, Network
@@ -27,8 +30,10 @@ _READOUTS = (SoftmaxReadout, SquaredError, TokenReadout)
 _KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Layer, *_COUPLINGS, *_READOUTS)}
 
 
+@checked
 def save(path: Path | str, params: Params, run: Run | None = None, settings: str = "") -> None:
     """Write a checkpoint atomically; with `run`, training can go on from it."""
+    params.check()
     head: dict[str, Any] = {
         "format": FORMAT,
         "network": describe_network(params.network),
@@ -47,19 +52,20 @@ def save(path: Path | str, params: Params, run: Run | None = None, settings: str
         arrays |= {f"vector {name}": vector for name, vector in run.vectors.items()}
         if run.best_theta is not None:
             arrays["best_theta"] = run.best_theta
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise CheckpointError(f"'{name}' holds a value that is not finite: nothing was saved.")
     _write(Path(path), head=np.array(json.dumps(head)), **arrays)
 
 
+@checked
 def load(path: Path | str) -> tuple[Params, Run | None, str]:
     """Read the parameters, the run (if there is one) and the settings it was saved with."""
     path = Path(path)
     if not path.exists():
         raise CheckpointError(f"there is no file {path}.")
-    if not zipfile.is_zipfile(path):
-        raise CheckpointError(f"{path} is not a whole Settle checkpoint: it is no .npz archive.")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        arrays = read_arrays(path)
         head = json.loads(str(arrays.pop("head")))
         if head["format"] != FORMAT:
             raise CheckpointError(f"{path} has format '{head['format']}', expected '{FORMAT}'.")
@@ -70,18 +76,25 @@ def load(path: Path | str) -> tuple[Params, Run | None, str]:
         raise
     except Exception as error:  # a damaged archive fails in as many ways as it has readers
         raise CheckpointError(
-            f"{path} is not a whole Settle checkpoint: {_reason(error)}."
+            f"{path} is not a whole Settle checkpoint: {reason(error)}."
         ) from None
 
 
-def _reason(error: Exception) -> str:
-    """Return the first sentence of what an exception says."""
-    text = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
-    return text or type(error).__name__
+def check_place(path: Path | str) -> None:
+    """Refuse a path that no checkpoint can be written to, before the work that it is for."""
+    path = Path(path)
+    if not path.name or "\0" in path.name or path.is_dir():
+        raise CheckpointError(f"the checkpoint {str(path)!r} names no file.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=path.parent):
+            pass
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"no checkpoint can be written to {path}: {error}.") from None
 
 
 def _write(path: Path, **arrays: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    check_place(path)
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with partial.open("wb") as file:

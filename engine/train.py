@@ -12,8 +12,10 @@ import numpy.typing as npt
 from engine import checkpoint as files
 from engine.arrays import FloatArray
 from engine.backend import Backend, Relaxation
-from engine.errors import CheckpointError, EngineError, check_count
+from engine.border import checked, shown
+from engine.errors import CheckpointError, EngineError, check_count, check_seed
 from engine.estimator import Report, estimate, named_estimator, safe_beta, warn_unsafe
+from engine.fingerprint import fingerprint
 from engine.optimizer import Adam, Optimizer, scheduled
 from engine.params import Params
 from engine.predict import checked_data, evaluate
@@ -23,6 +25,7 @@ from engine.spectral import SpectralCap
 from engine.threads import fitting_threads
 
 
+@checked
 @dataclass(frozen=True)
 class Training:
     """Settings of a training run; `beta` is a number or `"auto"`."""
@@ -56,15 +59,17 @@ class Training:
         scheduled(self.schedule, 0, 1)
         if self.patience is not None:
             check_count("patience", self.patience)
+        check_seed(self.seed)
         for name, decay in self.decay.items():
-            if not (np.isfinite(decay).all() and np.min(decay) >= 0.0):
-                raise EngineError(f"decay of '{name}' is {decay}, expected zero or more.")
+            if not (np.size(decay) and np.isfinite(decay).all() and np.min(decay) >= 0.0):
+                raise EngineError(f"decay of '{name}' is {shown(decay)}, expected zero or more.")
 
 
 Step: TypeAlias = Callable[[Backend, FloatArray, FloatArray, Training, Run, int], Report]
 """One update from a batch `x`, `y`; the last number is the length of the schedule in steps."""
 
 
+@checked
 def train_step(
     backend: Backend,
     x: FloatArray,
@@ -84,6 +89,7 @@ def train_step(
     return report
 
 
+@checked
 def descend(backend: Backend, training: Training, run: Run, total: int) -> None:
     """Update the parameters from `run.gradient`, which is used up."""
     for name in training.frozen:
@@ -111,6 +117,7 @@ def _cap(backend: Backend, cap: SpectralCap, run: Run, update: FloatArray) -> No
         change[name][...] = block - held[name]
 
 
+@checked
 def fit(
     backend: Backend,
     x: npt.ArrayLike,
@@ -131,9 +138,11 @@ def fit(
     training = training or Training()
     _check_settings(backend, training, validation is not None)
     inputs, targets = checked_data(backend, x, y)
-    if validation is not None:
-        checked_data(backend, *validation)
-    run = _begin(backend, training, Path(checkpoint) if checkpoint and resume else None)
+    held_out = None if validation is None else checked_data(backend, *validation)
+    if checkpoint is not None:
+        files.check_place(checkpoint)
+    identity = _identity(training, inputs, targets, held_out)
+    run = _begin(backend, training, identity, checkpoint if resume else None)
     warned = isinstance(training.beta, str)
     with progress_bar() as bar, fitting_threads(backend.network, training.batch_size):
         task = bar.add_task("training", total=training.epochs, completed=run.epoch, note="")
@@ -146,7 +155,7 @@ def fit(
             run.history.append(epoch)
             run.epoch += 1
             if checkpoint is not None:
-                files.save(checkpoint, backend.params, run, repr(training))
+                files.save(checkpoint, backend.params, run, identity)
             warned = warned or warn_unsafe(backend, float(training.beta))
             if on_epoch is not None:
                 on_epoch(epoch)
@@ -164,14 +173,29 @@ def _check_settings(backend: Backend, training: Training, has_validation: bool) 
             if name not in backend.network.blocks:
                 known = ", ".join(backend.network.blocks)
                 raise EngineError(f"no parameter block '{name}' to {what}; known: {known}.")
+    for name, decay in training.decay.items():
+        shape = backend.network.blocks[name].shape
+        if np.shape(decay) not in ((), shape):
+            raise EngineError(f"decay of '{name}' has shape {np.shape(decay)}, expected {shape}.")
 
 
-def _begin(backend: Backend, training: Training, resume_from: Path | None) -> Run:
+def _identity(training: Training, *data: object) -> str:
+    """Say what a run is made of, so that it is resumed only with the same."""
+    return f"settings {fingerprint(training)} data {fingerprint(data)}"
+
+
+def _begin(
+    backend: Backend, training: Training, identity: str, resume_from: Path | str | None
+) -> Run:
     """Start a run, or take up the one in the file."""
-    if resume_from is not None and resume_from.exists():
+    if resume_from is not None and Path(resume_from).exists():
         params, run, settings = files.load(resume_from)
-        if run is None or settings != repr(training):
+        if run is None or settings.split()[:2] != identity.split()[:2]:
             raise CheckpointError(f"{resume_from} is from a training with other settings.")
+        if settings != identity:
+            raise CheckpointError(f"{resume_from} is from a training on other data.")
+        if params.theta.dtype != backend.dtype:
+            raise CheckpointError(f"{resume_from} is from a training in {params.theta.dtype}.")
         backend.load(params)
         return run
     run = Run.start(backend.network, training.optimizer.moments, backend.dtype, training.seed)

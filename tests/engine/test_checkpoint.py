@@ -1,6 +1,7 @@
 """Saving, loading, and going on where an interrupted run stopped."""
 
 import os
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,3 +222,69 @@ def test_a_run_with_other_settings_network_or_no_run_is_refused(tmp_path: Path) 
     with pytest.raises(CheckpointError, match="is from a training with other settings"):
         fit(backend, *_data(), Training(epochs=2), checkpoint=path, resume=True)
     np.testing.assert_array_equal(backend.params.theta, before)
+
+
+def test_a_run_on_other_data_or_with_another_decay_is_refused(tmp_path: Path) -> None:
+    """Long arrays that differ in one place in their middle look alike when they are printed."""
+    path, (x, y) = tmp_path / "run", _data()
+    network = looped_mlp(4, 60, 3)
+    decay = np.zeros((60, 60), np.float32)
+    training = Training(epochs=2, decay={"W_rec": decay})
+    fit(_backend(network), x, y, training, checkpoint=path)
+    other_decay, other_x, other_y = decay.copy(), x.copy(), y.copy()
+    other_decay[30, 30], other_x[len(x) // 2, 1], other_y[7] = 0.5, 9.0, (y[7] + 1) % 3
+    assert repr(other_decay) == repr(decay)
+    backend = _backend(network, seed=7)
+    before = backend.params.theta.copy()
+    changed = Training(epochs=2, decay={"W_rec": other_decay})
+    with pytest.raises(CheckpointError, match="other settings"):
+        fit(backend, x, y, changed, checkpoint=path, resume=True)
+    for data in ((other_x, y), (x, other_y), (x[:-1], y[:-1])):
+        with pytest.raises(CheckpointError, match="on other data"):
+            fit(backend, *data, training, checkpoint=path, resume=True)
+    with pytest.raises(CheckpointError, match="on other data"):
+        fit(backend, x, y, training, (x, y), path, resume=True)
+    double = NumbaBackend(network, initial_params(network, np.random.default_rng(0), np.float64))
+    with pytest.raises(CheckpointError, match=r"other data|in float32"):
+        fit(double, x, y, training, checkpoint=path, resume=True)
+    np.testing.assert_array_equal(backend.params.theta, before)
+    fit(backend, x.tolist(), y.tolist(), training, checkpoint=path, resume=True)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_could_not_be_loaded_is_not_saved(value: float, tmp_path: Path) -> None:
+    params, path = initial_params(NETWORK, np.random.default_rng(0)), tmp_path / "run"
+    run = _run(NETWORK, np.random.default_rng(0), np.float32)
+    for spoiled in (run.memory, run.best_theta, next(iter(run.vectors.values())), params.theta):
+        before = spoiled.flat[0]
+        spoiled.flat[0] = value
+        with pytest.raises(EngineError, match="not finite"):
+            save(path, params, run)
+        spoiled.flat[0] = before
+    assert not any(tmp_path.iterdir())
+    save(path, params, run)
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_training(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    for place in (tmp_path / "file" / "run", tmp_path / "folder", "", "a\0b", "/proc/none/run"):
+        backend, seen = _backend(), []
+        before = backend.params.theta.copy()
+        with pytest.raises(CheckpointError):
+            fit(backend, *_data(), Training(2), checkpoint=place, on_epoch=seen.append)
+        np.testing.assert_array_equal(backend.params.theta, before)
+        assert not seen
+
+
+def test_an_archive_that_unpacks_to_far_more_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "bomb"
+    with path.open("wb") as file:
+        np.savez_compressed(file, theta=np.zeros(30_000_000, np.uint8))
+    assert path.stat().st_size < 100_000
+    tracemalloc.start()
+    with pytest.raises(CheckpointError, match="unpacks to"):
+        load(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1_000_000
