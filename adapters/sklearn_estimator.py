@@ -5,9 +5,10 @@ trained in the precision of the first data it sees.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,24 @@ except ModuleNotFoundError as error:
 REACH = 0.8
 """Where the largest training target lies in the range of an output unit, which ends at one."""
 AUTO_BATCH = 200
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _all_or_nothing(method: Method) -> Method:
+    """Let a refused call leave the estimator as it was: unfitted, or with what it had learned."""
+
+    @wraps(method)
+    def call(self: Any, *values: Any, **named: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return method(self, *values, **named)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return cast(Method, call)
 
 
 class _EqProp(BaseEstimator):  # type: ignore[misc]
@@ -176,6 +195,7 @@ class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
     `n_iter_no_change` passes in a row have not lowered the loss by `tol`, or after `max_iter`.
     """
 
+    @_all_or_nothing
     def fit(
         self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
     ) -> Self:
@@ -188,6 +208,7 @@ class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
         self._train(*_counting(x, self._one_hot(labels, x.dtype), weights))
         return self
 
+    @_all_or_nothing
     def partial_fit(
         self,
         X: npt.ArrayLike,
@@ -244,6 +265,7 @@ class EqPropRegressor(RegressorMixin, _EqProp):  # type: ignore[misc]
     at most 1.25 times as far from the middle as the farthest of them.
     """
 
+    @_all_or_nothing
     def fit(
         self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
     ) -> Self:
@@ -253,6 +275,7 @@ class EqPropRegressor(RegressorMixin, _EqProp):  # type: ignore[misc]
         self._train(x, self._scaled(targets), weights)
         return self
 
+    @_all_or_nothing
     def partial_fit(
         self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
     ) -> Self:

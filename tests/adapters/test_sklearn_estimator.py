@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs, make_friedman1
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -166,3 +166,42 @@ def test_wrong_classes_and_weights_are_named() -> None:
         model.partial_fit(x, y, classes=["ant", "bee"])
     with pytest.raises(ValueError, match=r"(?i)sample.weight"):
         EqPropClassifier().fit(x, y, np.zeros(len(x)))
+
+
+BAD_FIRST_CALLS: list[dict[str, object]] = [
+    {"y": [0, 1, 2, 9], "classes": [0, 1, 2]},
+    {"y": [0, 1, 2, 0], "classes": None},
+    {"y": [0, 1, 2, 0], "classes": [0, 1, 2], "sample_weight": [0.0] * 4},
+    {"y": [0, 1, 2, 0], "classes": [0, 1, 2], "sample_weight": [-1.0] * 4},
+]
+
+
+@pytest.mark.parametrize("arguments", BAD_FIRST_CALLS)
+def test_a_refused_first_partial_fit_leaves_the_estimator_unfitted(arguments: dict) -> None:
+    x, model = np.random.default_rng(0).normal(size=(4, 3)), EqPropClassifier()
+    untouched = dict(vars(model))
+    with pytest.raises(ValueError):  # noqa: PT011  of scikit-learn or of the engine
+        model.partial_fit(x, **arguments)
+    assert vars(model) == untouched
+    with pytest.raises(NotFittedError):
+        model.predict(x)
+    model.partial_fit(x, [0, 1, 2, 0], classes=[0, 1, 2])
+    assert model.predict(x).shape == (4,)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"beta": -1.0}, {"cap": 2.0}, {"free_steps": 0}, {"max_iter": 0}]
+)
+@pytest.mark.parametrize("make", [EqPropClassifier, EqPropRegressor])
+def test_a_refused_fit_leaves_what_was_learned(make: type, setting: dict) -> None:
+    x, y = np.random.default_rng(0).normal(size=(12, 3)), np.arange(12) % 3
+    model = make(max_iter=2, random_state=0)
+    with pytest.raises(EngineError):
+        make(**setting).fit(x, y).predict(x)
+    with pytest.warns(ConvergenceWarning):
+        before = model.fit(x, y).predict(x)
+    model.set_params(**setting)
+    with pytest.raises(EngineError):
+        model.fit(x[:, :2], y + 5)
+    model.set_params(**{name: getattr(make(), name) for name in setting})
+    np.testing.assert_array_equal(model.predict(x), before)
