@@ -17,14 +17,14 @@ from engine.arrays import FloatArray
 from engine.backend import Relaxation
 from engine.compiled import NumbaBackend
 from engine.errors import EngineError, check_count
-from engine.estimator import estimate, named_estimator, safe_beta
+from engine.estimator import Recipe, estimate, phases_of
 from engine.network import Network, layered, looped_mlp
 from engine.optimizer import Adam
 from engine.params import initial_params
 from engine.predict import predict_outputs
 from engine.run import Run
 from engine.spectral import SpectralCap
-from engine.train import Training, descend
+from engine.train import Training, current_beta, descend
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -77,7 +77,7 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-4,
         n_iter_no_change: int = 10,
         beta: float | str = "auto",
-        estimator: str = "centered",
+        estimator: Recipe = "centered",
         cap: float = 0.95,
         free_steps: int = 30,
         nudged_steps: int = 15,
@@ -159,8 +159,7 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
             rows = order[first : first + size]
             share = float(weights[rows].sum() / weights.sum())
             clamped = self.backend_.clamp(x[rows], y[rows], weights[rows])
-            beta = safe_beta(self.backend_) if isinstance(self.beta, str) else self.beta
-            phases = named_estimator(self.estimator, beta)
+            phases = phases_of(self.estimator, current_beta(self.backend_, training))
             report = estimate(
                 self.backend_, clamped, phases, run.gradient, training.free, training.nudged
             )

@@ -7,6 +7,7 @@ Each phase adds its signed contribution and is then forgotten. `docs/maths.md` h
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, get_args
@@ -20,6 +21,8 @@ from engine.errors import EngineError, NudgeWarning
 
 Estimator: TypeAlias = tuple[tuple[float, float], ...]
 EstimatorName = Literal["one_sided", "centered", "four_point"]
+Recipe: TypeAlias = str | Estimator | Callable[[float], Estimator]
+"""How to make an estimator for a beta: a name, a function, or the pairs themselves."""
 
 SAFE_NUDGE = 0.1
 """Largest `beta * curvature of C` at which the bias was seen to stay small."""
@@ -85,6 +88,17 @@ def symmetric(beta: float, points: int) -> Estimator:
     negative = [(-beta * node, -c) for node, c in zip(nodes[::-1], half[::-1], strict=True)]
     positive = [(beta * node, c) for node, c in zip(nodes, half, strict=True)]
     return tuple((float(b), float(c)) for b, c in negative + positive)
+
+
+@checked
+def phases_of(recipe: Recipe, beta: float) -> Estimator:
+    """Return the estimator that a recipe makes for this beta; pairs have their own betas."""
+    if isinstance(recipe, str):
+        return named_estimator(recipe, beta)
+    _check_beta(beta)
+    made = recipe(beta) if callable(recipe) else recipe
+    check_estimator(made)
+    return made
 
 
 @checked

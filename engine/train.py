@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ from engine.arrays import FloatArray
 from engine.backend import Backend, Relaxation
 from engine.border import checked, shown
 from engine.errors import CheckpointError, EngineError, check_count, check_seed
-from engine.estimator import Report, estimate, named_estimator, safe_beta, warn_unsafe
+from engine.estimator import Recipe, Report, estimate, phases_of, safe_beta, warn_unsafe
 from engine.fingerprint import fingerprint
 from engine.optimizer import Adam, Optimizer, scheduled
 from engine.params import Params
@@ -28,12 +28,16 @@ from engine.threads import fitting_threads
 @checked
 @dataclass(frozen=True)
 class Training:
-    """Settings of a training run; `beta` is a number or `"auto"`."""
+    """Settings of a training run; `beta` is a number or `"auto"`.
+
+    `estimator` is a name, a function of beta such as `lambda beta: symmetric(beta, 6)`, or pairs
+    `(beta, coefficient)`, which are used as they are.
+    """
 
     epochs: int = 30
     batch_size: int = 32
     beta: float | str = "auto"
-    estimator: str = "centered"
+    estimator: Recipe = "centered"
     free: Relaxation = field(default_factory=Relaxation)
     nudged: Relaxation = field(default_factory=lambda: Relaxation(max_steps=15))
     optimizer: Optimizer = field(default_factory=Adam)
@@ -55,7 +59,7 @@ class Training:
             check_count(name, getattr(self, name))
         if isinstance(self.beta, str) and self.beta != "auto":
             raise EngineError(f"beta is '{self.beta}', expected a positive number or 'auto'.")
-        named_estimator(self.estimator, 1.0 if isinstance(self.beta, str) else self.beta)
+        phases_of(self.estimator, 1.0 if isinstance(self.beta, str) else self.beta)
         scheduled(self.schedule, 0, 1)
         if self.patience is not None:
             check_count("patience", self.patience)
@@ -82,11 +86,15 @@ def train_step(
 ) -> Report:
     """Estimate the gradient of the batch by its phases, from `start` on, and descend."""
     clamped = backend.clamp(x, y)
-    beta = safe_beta(backend) if isinstance(training.beta, str) else training.beta
-    phases = named_estimator(training.estimator, beta)
+    phases = phases_of(training.estimator, current_beta(backend, training))
     report = estimate(backend, clamped, phases, run.gradient, training.free, training.nudged, start)
     descend(backend, training, run, total)
     return report
+
+
+def current_beta(backend: Backend, training: Training) -> float:
+    """Return the nudge of the next step: the one that was set, or the largest that is safe."""
+    return safe_beta(backend) if isinstance(training.beta, str) else training.beta
 
 
 @checked
@@ -143,7 +151,7 @@ def fit(
         files.check_place(checkpoint)
     identity = _identity(training, inputs, targets, held_out)
     run = _begin(backend, training, identity, checkpoint if resume else None)
-    warned = isinstance(training.beta, str)
+    warned = isinstance(training.beta, str) and not isinstance(training.estimator, tuple)
     with progress_bar() as bar, fitting_threads(backend.network, training.batch_size):
         task = bar.add_task("training", total=training.epochs, completed=run.epoch, note="")
         while run.epoch < training.epochs and not _is_stale(run, training):
@@ -156,7 +164,7 @@ def fit(
             run.epoch += 1
             if checkpoint is not None:
                 files.save(checkpoint, backend.params, run, identity)
-            warned = warned or warn_unsafe(backend, float(training.beta))
+            warned = warned or warn_unsafe(backend, _largest_beta(backend, training))
             if on_epoch is not None:
                 on_epoch(epoch)
             bar.update(task, advance=1, note=epoch.summary())
@@ -181,7 +189,9 @@ def _check_settings(backend: Backend, training: Training, has_validation: bool) 
 
 def _identity(training: Training, *data: object) -> str:
     """Say what a run is made of, so that it is resumed only with the same."""
-    return f"settings {fingerprint(training)} data {fingerprint(data)}"
+    pairs = phases_of(training.estimator, 1.0)  # of a function, what it does
+    settings = fingerprint(replace(training, estimator=pairs))
+    return f"settings {settings} data {fingerprint(data)}"
 
 
 def _begin(
@@ -223,6 +233,11 @@ def _train_epoch(
         unsettled += share * report.unsettled
     seconds = time.perf_counter() - began
     return Epoch(run.epoch + 1, cost, free_steps, nudged_steps, unsettled, seconds)
+
+
+def _largest_beta(backend: Backend, training: Training) -> float:
+    phases = phases_of(training.estimator, current_beta(backend, training))
+    return max(abs(beta) for beta, _ in phases)
 
 
 def _is_stale(run: Run, training: Training) -> bool:

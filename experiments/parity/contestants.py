@@ -14,7 +14,7 @@ from engine.arrays import FloatArray, IntArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation, Solver
 from engine.compiled import NumbaBackend
 from engine.errors import EngineError, NudgeWarning
-from engine.estimator import estimate, named_estimator
+from engine.estimator import estimate, phases_of
 from engine.network import Network, layered, looped_mlp
 from engine.params import initial_params
 from engine.predict import predict_proba, targets_of
@@ -212,7 +212,7 @@ def gradient_cosine(
     beta = training.beta
     if isinstance(beta, str):
         raise TypeError("the cosine is measured for a stated beta")
-    phases = named_estimator(training.estimator, beta)
+    phases = phases_of(training.estimator, beta)
     estimate(backend, backend.clamp(x, targets), phases, gradient, training.free, training.nudged)
     closely = replace(training.free, max_steps=5000, tolerance=1e-9)
     try:

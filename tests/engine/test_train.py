@@ -8,7 +8,8 @@ import pytest
 
 from engine.arrays import FloatArray, IntArray
 from engine.compiled import NumbaBackend
-from engine.errors import DivergenceError, EngineError
+from engine.errors import DivergenceError, EngineError, NudgeWarning
+from engine.estimator import four_point, symmetric
 from engine.network import Network, layered, looped_mlp
 from engine.optimizer import SGD, Adam
 from engine.params import initial_params
@@ -249,3 +250,30 @@ def test_a_cap_does_not_hide_an_update_that_is_not_finite() -> None:
         with pytest.raises(DivergenceError, match="update holds"):
             descend(backend, Training(optimizer=SGD(1.0)), run, total=1)
         np.testing.assert_array_equal(backend.params.theta, before)
+
+
+def test_an_estimator_is_a_name_a_function_or_pairs() -> None:
+    training = Training(epochs=2, beta=0.05)
+    thetas = []
+    for estimator in ("four_point", four_point, lambda beta: symmetric(beta, 4), four_point(0.05)):
+        backend = _backend()
+        fit(backend, X, Y, replace(training, estimator=estimator))
+        thetas.append(backend.params.theta.copy())
+    for theta in thetas[1:]:
+        np.testing.assert_array_equal(theta, thetas[0])
+    six = _backend()
+    fit(six, X, Y, replace(training, estimator=lambda beta: symmetric(beta, 6)))
+    assert np.isfinite(six.params.theta).all()
+
+
+@pytest.mark.parametrize(
+    "estimator", ["six_point", ((0.1, 1.0),), lambda beta: ((beta, 1.0),), ((0.1, np.nan),)]
+)
+def test_an_estimator_that_is_none_is_refused_at_once(estimator: object) -> None:
+    with pytest.raises(EngineError, match="estimator"):
+        Training(estimator=estimator)
+
+
+def test_pairs_with_a_large_beta_are_warned_of() -> None:
+    with pytest.warns(NudgeWarning, match="beta 40"):
+        fit(_backend(), X, Y, Training(epochs=1, estimator=four_point(40.0)))
