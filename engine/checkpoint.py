@@ -5,7 +5,7 @@ The file appears whole or not at all, and reading it runs no code from it.
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -24,7 +24,7 @@ from engine.readout import SoftmaxReadout, SquaredError
 from engine.run import Epoch, Run
 from engine.tokens import Embedding, Position, TokenReadout
 
-FORMAT = "settle checkpoint 1"
+FORMAT = "settle checkpoint 2"
 _COUPLINGS = (InputDrive, Bias, Dense, Lateral, Embedding, Position, Attention, Hopfield)
 _READOUTS = (SoftmaxReadout, SquaredError, TokenReadout)
 _KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Layer, *_COUPLINGS, *_READOUTS)}
@@ -116,9 +116,22 @@ def describe_network(network: Network) -> dict[str, Any]:
 
 
 def _item(part: Any) -> dict[str, Any]:
-    if type(part).__name__ not in _KINDS:
-        raise CheckpointError(f"a checkpoint cannot hold a {type(part).__name__}.")
-    return {"kind": type(part).__name__, **asdict(part)}
+    kind = type(part).__name__
+    if _KINDS.get(kind) is not type(part):  # a stranger may have the name of a known kind
+        raise CheckpointError(f"a checkpoint cannot hold a {kind}.")
+    values = {field.name: getattr(part, field.name) for field in fields(part)}
+    return {"kind": kind, "fields": {name: _plain(value) for name, value in values.items()}}
+
+
+def _plain(value: Any) -> Any:
+    """Return a field as JSON has it; a tuple is marked, for JSON knows only lists."""
+    return {"tuple": [_plain(item) for item in value]} if isinstance(value, tuple) else value
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple(_restored(item) for item in value["tuple"])
+    return value
 
 
 def network_from(text: dict[str, Any]) -> Network:
@@ -129,8 +142,7 @@ def network_from(text: dict[str, Any]) -> Network:
 
 
 def _part(item: dict[str, Any]) -> Any:
-    fields = {name: value for name, value in item.items() if name != "kind"}
-    return _KINDS[item["kind"]](**fields)
+    return _KINDS[item["kind"]](**{name: _restored(v) for name, v in item["fields"].items()})
 
 
 def _run(text: dict[str, Any] | None, arrays: dict[str, Any], params: Params) -> Run | None:

@@ -2,22 +2,27 @@
 
 import os
 import tracemalloc
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine import checkpoint
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Relaxation
 from engine.checkpoint import load, save
 from engine.compiled import NumbaBackend
+from engine.coupling import Bias
 from engine.errors import CheckpointError, EngineError
-from engine.network import Network, layered, looped_mlp
+from engine.network import Layer, Network, layered, looped_mlp
 from engine.optimizer import SGD
 from engine.params import Params, initial_params
+from engine.readout import SquaredError
 from engine.run import Epoch, Run
 from engine.spectral import SpectralCap
 from engine.train import Training, fit, train_step
@@ -288,3 +293,52 @@ def test_an_archive_that_unpacks_to_far_more_is_refused_unread(tmp_path: Path) -
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1_000_000
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """A coupling with a field called `kind` and with tuples inside tuples."""
+
+    name: str
+    layer: str
+    kind: str = "mine"
+    ways: tuple[tuple[int, ...], ...] = ((1, 2), (), (3,))
+    clamped: ClassVar[bool] = True
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        return (self.layer,)
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        return (sizes[self.layer],)
+
+    initial = Bias.initial
+    potential = Bias.potential
+    drive = Bias.drive
+    correlate = Bias.correlate
+
+
+def _shaped_network(coupling: object) -> Network:
+    return Network(2, (Layer("a", 3),), (coupling,), SquaredError("a"))
+
+
+def test_fields_come_back_as_they_were_whatever_they_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = _shaped_network(Shaped("odd", "a"))
+    params = Params(network, np.zeros(network.size))
+    with pytest.raises(CheckpointError, match="cannot hold a Shaped"):
+        save(tmp_path / "net", params)
+    monkeypatch.setitem(checkpoint._KINDS, "Shaped", Shaped)
+    save(tmp_path / "net", params)
+    loaded, _, _ = load(tmp_path / "net")
+    assert loaded.network == network
+    assert hash(loaded.network) == hash(network)
+
+
+def test_a_stranger_with_a_known_name_is_not_saved_as_what_it_is_called(tmp_path: Path) -> None:
+    stranger = type("Bias", (Bias,), {"drive": lambda self, w, x, *states: (2 * w + 0 * x[:, :1],)})
+    network = _shaped_network(stranger("b", "a"))
+    with pytest.raises(CheckpointError, match="cannot hold a Bias"):
+        save(tmp_path / "net", Params(network, np.zeros(network.size)))
+    assert not any(tmp_path.iterdir())

@@ -155,14 +155,17 @@ def _at(*path: Any, value: Any) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_at("format", value="settle checkpoint 0"), "has format 'settle checkpoint 0', expected"),
+        (_at("format", value="settle checkpoint 1"), "has format 'settle checkpoint 1', expected"),
         (_at("format", value=None), "has format 'None', expected"),
         (_at("network", "inputs", value=-2), "size -2"),
         (_at("network", "layers", value=[]), "at least one layer"),
-        (_at("network", "layers", 0, "activation", value="gelu"), "unknown activation 'gelu'"),
+        (
+            _at("network", "layers", 0, "fields", "activation", value="gelu"),
+            "unknown activation 'gelu'",
+        ),
         (_at("network", "couplings", 0, "kind", value="System"), "System"),
         (_at("network", "couplings", 0, "kind", value="Layer"), ""),
-        (_at("network", "readout", "command", value="rm"), "command"),
+        (_at("network", "readout", "fields", "command", value="rm"), "command"),
         (_at("run", "rng", value={"bit_generator": "MT19937"}), ""),
         (_at("run", "rng", "state", "state", value=-1), ""),
         (_at("run", "history", value=[{"number": 1}]), ""),
