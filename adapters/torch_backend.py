@@ -84,7 +84,7 @@ class TorchBackend(Backend):
         if energy != 0.0:
             x = self._tensor(clamped.x)
             for coupling in network.couplings:
-                ends = [network.of(name, state) for name in coupling.layers]
+                ends = network.ends(coupling, state)
                 correlation = coupling.correlate(self._blocks[coupling.name], x, *ends)
                 parts[coupling.name] -= energy * correlation  # E = ... - Phi
         if cost != 0.0 and clamped.y is not None:

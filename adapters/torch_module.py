@@ -13,6 +13,7 @@ of a batch in several processes add up to the whole batch.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from adapters.torch_arrays import CPU, Blocks, to_tensor, torch
 from adapters.torch_autograd import symmetrise
 from adapters.torch_solvers import Phase, settle
 from engine import dynamics
-from engine.arrays import Array, FloatArray
+from engine.arrays import Array, FloatArray, by_sample
 from engine.backend import Relaxation
 from engine.errors import DivergenceError, EngineError
 from engine.estimator import Estimator, centered, check_estimator
@@ -41,28 +42,28 @@ class LinearCost:
 
     layer: str
 
-    def shapes(self, size: int) -> dict[str, tuple[int, ...]]:
+    def shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
         """No parameters."""
         return {}
 
-    def width(self, size: int) -> int:
+    def width(self, shape: tuple[int, ...]) -> int:
         """One force for each unit."""
-        return size
+        return prod(shape)
 
     def check(self, y: FloatArray) -> None:
         """Any force will do."""
 
-    def initial(self, rng: np.random.Generator, size: int) -> dict[str, FloatArray]:
+    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> dict[str, FloatArray]:
         """No parameters."""
         return {}
 
     def predict(self, blocks: Mapping[str, Array], s: Array) -> Array:
         """The state of the layer."""
-        return s
+        return by_sample(s)
 
     def cost(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
         """`y' s`."""
-        return (s * y).sum(-1)
+        return (by_sample(s) * y).sum(-1)
 
     def nudge(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
         """`y`, wherever the state is."""

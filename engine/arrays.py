@@ -23,6 +23,11 @@ def namespace(array: Array) -> Any:
     return sys.modules[type(array).__module__.partition(".")[0]]
 
 
+def by_sample(s: Array) -> Array:
+    """View `(samples, *shape)` as `(samples, size)`."""
+    return s if s.ndim == 2 else s.reshape(len(s), -1)
+
+
 def plain_array(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
     """Return `value` as an array of real numbers with nothing masked, or refuse it."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):

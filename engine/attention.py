@@ -14,7 +14,7 @@ import numpy as np
 from engine.arrays import Array, FloatArray, namespace
 from engine.border import checked
 from engine.errors import EngineError, check_count
-from engine.tokens import by_token, width_of
+from engine.tokens import token_shape
 
 FORBIDDEN = -1e9
 """Added to a score where the mask forbids it: its odds are zero in either precision."""
@@ -42,7 +42,6 @@ class Attention:
 
     name: str
     layer: str
-    tokens: int
     heads: int = 2
     head_size: int = 32
     sharpness: float = 1.0
@@ -53,42 +52,43 @@ class Attention:
     clamped: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        for field in ("tokens", "heads", "head_size"):
+        for field in ("heads", "head_size"):
             check_count(field, getattr(self, field))
         _check_sharpness(self.sharpness)
-        if not self.allowed.any():
-            raise EngineError(f"attention '{self.name}' lets no token see another.")
 
     @property
     def layers(self) -> tuple[str, ...]:
         """The layer whose tokens see each other."""
         return (self.layer,)
 
-    @property
-    def allowed(self) -> FloatArray:
+    def allowed(self, tokens: int) -> FloatArray:
         """`(tokens, tokens)`: one where token `i` may see token `j`, else zero."""
-        mask = np.ones((self.tokens, self.tokens))
+        mask = np.ones((tokens, tokens))
         if self.causal:
             mask = np.tril(mask)
         if not self.sees_itself:
-            mask *= 1 - np.eye(self.tokens)
+            mask *= 1 - np.eye(tokens)
         return mask
 
-    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
         """`(2 heads head_size width + heads tokens^2,)`."""
-        width = width_of(f"attention '{self.name}'", sizes[self.layer], self.tokens)
-        return (self.heads * (2 * self.head_size * width + self.tokens**2),)
+        tokens, width = token_shape(f"attention '{self.name}'", shapes[self.layer])
+        if not self.allowed(tokens).any():
+            raise EngineError(f"attention '{self.name}' lets no token see another.")
+        return (self.heads * (2 * self.head_size * width + tokens**2),)
 
-    def split(self, w: Array) -> Heads:
+    def split(self, w: Array, tokens: int) -> Heads:
         """View a block as the matrices of its heads."""
-        cut = len(w) - self.heads * self.tokens**2
+        cut = len(w) - self.heads * tokens**2
         query, key = w[:cut].reshape(2, self.heads, self.head_size, -1)
-        return Heads(query, key, w[cut:].reshape(self.heads, self.tokens, self.tokens))
+        return Heads(query, key, w[cut:].reshape(self.heads, tokens, tokens))
 
-    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    def initial(
+        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
+    ) -> FloatArray:
         """`Wq, Wk ~ gain N(0, 1 / width)`, `R = 0`: attention starts out even."""
-        w = np.zeros(shape)
-        heads = self.split(w)
+        w = np.zeros(self.shape(shapes))
+        heads = self.split(w, shapes[self.layer][0])
         for matrix in (heads.query, heads.key):
             matrix[...] = rng.normal(0.0, self.gain * matrix.shape[-1] ** -0.5, matrix.shape)
         return w
@@ -101,7 +101,7 @@ class Attention:
     def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
         """`sum_h Wq' m_i + Wk' n_i`, with `m_i = sum_j P_ij k_j` and `n_j = sum_i P_ij q_i`."""
         (s,) = states
-        heads = self.split(w)
+        heads = self.split(w, s.shape[1])
         m, n, _ = self._messages(w, s)
         return ((m @ heads.query + n @ heads.key).sum(1).reshape(len(s), -1),)
 
@@ -109,7 +109,7 @@ class Attention:
         """`m g'` to `Wq`, `n g'` to `Wk` and `P / sharpness` to `R`, summed over samples."""
         (s,) = states
         m, n, p = self._messages(w, s)
-        g = by_token(s, self.tokens)[:, None]
+        g = s[:, None]
         parts = ((m.mT @ g).sum(0), (n.mT @ g).sum(0), p.sum(0) / self.sharpness)
         return namespace(s).concatenate([part.reshape(-1) for part in parts])
 
@@ -125,10 +125,9 @@ class Attention:
 
     def _scores(self, w: Array, s: Array) -> tuple[Array, Array, Array, Array]:
         """Scores, queries, keys, and one for each token that sees any (`(tokens, 1)`)."""
-        heads, xp = self.split(w), namespace(s)
-        g = by_token(s, self.tokens)[:, None]
+        heads, xp, g = self.split(w, s.shape[1]), namespace(s), s[:, None]
         q, k = g @ heads.query.mT, g @ heads.key.mT
-        allowed = xp.asarray(self.allowed, dtype=s.dtype, device=s.device)
+        allowed = xp.asarray(self.allowed(s.shape[1]), dtype=s.dtype, device=s.device)
         scores = self.sharpness * (q @ k.mT) + heads.bias + FORBIDDEN * (1 - allowed)
         return scores, q, k, xp.amax(allowed, -1, keepdims=True)
 
@@ -144,15 +143,13 @@ class Hopfield:
 
     name: str
     layer: str
-    tokens: int
     memories: int
     sharpness: float = 1.0
     gain: float = 0.2
     clamped: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        for field in ("tokens", "memories"):
-            check_count(field, getattr(self, field))
+        check_count("memories", self.memories)
         _check_sharpness(self.sharpness)
 
     @property
@@ -160,13 +157,16 @@ class Hopfield:
         """The layer whose tokens recall."""
         return (self.layer,)
 
-    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
         """`(memories, width)`."""
-        width = width_of(f"memory '{self.name}'", sizes[self.layer], self.tokens)
+        _, width = token_shape(f"memory '{self.name}'", shapes[self.layer])
         return (self.memories, width)
 
-    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    def initial(
+        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
+    ) -> FloatArray:
         """`gain N(0, 1 / width)`."""
+        shape = self.shape(shapes)
         return rng.normal(0.0, self.gain * shape[1] ** -0.5, shape)
 
     def potential(self, w: Array, x: Array, *states: Array) -> Array:
@@ -186,7 +186,7 @@ class Hopfield:
 
     def _scores(self, w: Array, s: Array) -> Array:
         """How well each token fits each memory, `(samples, tokens, memories)`."""
-        return self.sharpness * (by_token(s, self.tokens) @ w.T)
+        return self.sharpness * (s @ w.T)
 
 
 def _check_sharpness(sharpness: float) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine import dynamics, kernels
-from engine.arrays import FloatArray, checked_sum
+from engine.arrays import FloatArray, by_sample, checked_sum
 from engine.attention import Attention
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
 from engine.border import checked
@@ -195,7 +195,7 @@ class NumbaBackend(Backend):
         if isinstance(network.readout, SoftmaxReadout):
             error, _ = self._errors(clamped, state)
             error *= cost
-            total["W_out"][...] += read.T @ error
+            total["W_out"][...] += by_sample(read).T @ error
             total["b_out"][...] += error.sum(0)
         else:
             slopes = network.readout.correlate(self._params, read, clamped.y)
@@ -210,7 +210,7 @@ class NumbaBackend(Backend):
     def _errors(self, clamped: Clamped, state: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the errors `p - y (samples, outputs)` of the softmax and the costs."""
         assert clamped.y is not None
-        read = self.network.of(self.network.readout.layer, state)
+        read = by_sample(self.network.of(self.network.readout.layer, state))
         error = read @ self._params["W_out"] + self._params["b_out"]
         costs = np.empty(len(error), self.dtype)
         kernels.softmax_errors(error, clamped.y, costs)
@@ -237,7 +237,10 @@ class NumbaBackend(Backend):
         def add(share: list[int]) -> None:
             for coupling in (network.couplings[k] for k in share):
                 block = total[coupling.name]
-                d, m = ([network.of(n, side) for n in coupling.layers] for side in (gap, middle))
+                d, m = (
+                    [by_sample(end) for end in network.ends(coupling, side)]
+                    for side in (gap, middle)
+                )
                 if isinstance(coupling, InputDrive):
                     _add_correlation(block, clamped.x, d[0])
                 elif isinstance(coupling, Bias):
@@ -267,7 +270,7 @@ class NumbaBackend(Backend):
         if self._tokens is not None and isinstance(coupling, Attention):
             block -= energy * self._tokens.correlate(self._params, state)
             return
-        ends = [self.network.of(name, state) for name in coupling.layers]
+        ends = self.network.ends(coupling, state)
         block -= energy * coupling.correlate(self._params[coupling.name], clamped.x, *ends)
 
     def _apply(self, update: FloatArray) -> None:

@@ -33,13 +33,6 @@ class TokenKernels:
                 "the compiled backend runs attention in a network of one layer of tokens, with one "
                 "attention, at most one memory and a read-out by token; use the torch backend."
             )
-        parts: tuple[Hopfield | TokenReadout, ...] = (*memories, readout)
-        for part in parts:
-            if part.tokens != attentions[0].tokens:
-                raise EngineError(
-                    f"attention '{attentions[0].name}' reads {attentions[0].tokens} tokens, but "
-                    f"a {type(part).__name__} reads {part.tokens}."
-                )
         if network.layers[0].activation != "tanh":
             raise EngineError(
                 f"the compiled attention has no activation '{network.layers[0].activation}'."
@@ -47,8 +40,9 @@ class TokenKernels:
         self._network, self._readout = network, readout
         self._attention = attentions[0]
         self._memory = memories[0] if memories else None
-        self._forbidden = FORBIDDEN * (1 - self._attention.allowed)
-        self._seeing = self._attention.allowed.max(-1)
+        self._count = network.layers[0].shape[0]
+        allowed = self._attention.allowed(self._count)
+        self._forbidden, self._seeing = FORBIDDEN * (1 - allowed), allowed.max(-1)
 
     @staticmethod
     def serve(network: Network) -> bool:
@@ -95,7 +89,7 @@ class TokenKernels:
     def _program(self, params: Params) -> kernels.Program:
         dtype = params.theta.dtype
         block = params[self._attention.name]
-        bias = self._attention.split(block).bias
+        bias = self._attention.split(block, self._count).bias
         features = 2 * self._attention.heads * self._attention.head_size
         weights = block[: block.size - bias.size].reshape(features, -1)
         memories, recall = np.empty((0, weights.shape[1]), dtype), 1.0
@@ -113,14 +107,14 @@ class TokenKernels:
         )
 
     def _work(self, samples: int, dtype: np.dtype) -> kernels.Work:
-        attention, places = self._attention, self._attention.tokens * samples
+        attention, places = self._attention, self._count * samples
         units, outputs = samples * self._network.units, places * self._readout.outputs
         features = 2 * attention.heads * attention.head_size
         state, mapped, back = np.empty((3, units), dtype)
         projected, arrived = np.empty((2, features * places), dtype)
         fits = places * self._memory.memories if self._memory else 0
-        odds = places * attention.tokens
-        gaps = self._network.units // attention.tokens
+        odds = places * self._count
+        gaps = self._network.units // self._count
         powers = np.empty(max(outputs, fits, odds, gaps), dtype)
         residual = np.empty(samples, dtype)
         bits = np.int32 if dtype == np.float32 else np.int64

@@ -8,11 +8,12 @@ of the first. `docs/maths.md` derives them; `docs/architecture.md` says how to a
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from engine.arrays import Array, FloatArray
+from engine.arrays import Array, FloatArray, by_sample
 from engine.border import checked
 
 INPUT = "input"
@@ -23,7 +24,7 @@ INPUT = "input"
 class Coupling(Protocol):
     """A term of `Phi` with one block of parameters, `w`.
 
-    States come in the order of `layers`, each `(samples, size)`; `x` is `(samples, inputs)`.
+    States come in the order of `layers`, each `(samples, *shape)`; `x` is `(samples, inputs)`.
     """
 
     clamped: ClassVar[bool]
@@ -37,17 +38,19 @@ class Coupling(Protocol):
     def layers(self) -> tuple[str, ...]:
         """Names of the layers it touches."""
 
-    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Shape of `w`, given the size of every layer and of the input."""
+    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+        """Shape of `w`, given that of every layer and of the input."""
 
-    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    def initial(
+        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
+    ) -> FloatArray:
         """Draw a starting value of `w`."""
 
     def potential(self, w: Array, x: Array, *states: Array) -> Array:
         """Phi of this coupling for every sample, `(samples,)`."""
 
     def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
-        """dPhi/ds for each of `layers`; a clamped coupling needs no states."""
+        """dPhi/ds for each of `layers`, in any shape; a clamped coupling needs no states."""
 
     def correlate(self, w: Array, x: Array, *states: Array) -> Array:
         """dPhi/dw summed over samples, in the shape of `w`."""
@@ -67,17 +70,19 @@ class InputDrive:
         """The driven layer."""
         return (self.layer,)
 
-    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
         """`(inputs, size)`."""
-        return (sizes[INPUT], sizes[self.layer])
+        return (prod(shapes[INPUT]), prod(shapes[self.layer]))
 
-    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    def initial(
+        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
+    ) -> FloatArray:
         """`N(0, 1 / inputs)`: a standardised input gives a drive of variance one."""
-        return rng.normal(0.0, shape[0] ** -0.5, shape)
+        return rng.normal(0.0, prod(shapes[INPUT]) ** -0.5, self.shape(shapes))
 
     def potential(self, w: Array, x: Array, *states: Array) -> Array:
         """`sum_ij x_i W_ij s_j`."""
-        (s,) = states
+        (s,) = map(by_sample, states)
         return ((x @ w) * s).sum(-1)
 
     def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
@@ -86,7 +91,7 @@ class InputDrive:
 
     def correlate(self, w: Array, x: Array, *states: Array) -> Array:
         """`x' s`."""
-        (s,) = states
+        (s,) = map(by_sample, states)
         return x.T @ s
 
 
@@ -105,17 +110,19 @@ class Bias:
         """The biased layer."""
         return (self.layer,)
 
-    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
         """`(size,)`."""
-        return (sizes[self.layer],)
+        return (prod(shapes[self.layer]),)
 
-    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    def initial(
+        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
+    ) -> FloatArray:
         """The same value everywhere."""
-        return np.full(shape, self.start)
+        return np.full(self.shape(shapes), self.start)
 
     def potential(self, w: Array, x: Array, *states: Array) -> Array:
         """`sum_j b_j s_j`."""
-        (s,) = states
+        (s,) = map(by_sample, states)
         return (w * s).sum(-1)
 
     def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
@@ -124,7 +131,7 @@ class Bias:
 
     def correlate(self, w: Array, x: Array, *states: Array) -> Array:
         """`sum over samples of s`."""
-        (s,) = states
+        (s,) = map(by_sample, states)
         return s.sum(0)
 
 
@@ -145,28 +152,31 @@ class Dense:
         """Its two ends."""
         return (self.source, self.target)
 
-    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
         """`(size of source, size of target)`."""
-        return (sizes[self.source], sizes[self.target])
+        return (prod(shapes[self.source]), prod(shapes[self.target]))
 
-    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    def initial(
+        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
+    ) -> FloatArray:
         """Gaussian; a matrix of standard normals has norm about `sqrt(rows) + sqrt(columns)`."""
+        shape = self.shape(shapes)
         scale = self.gain / (np.sqrt(shape[0]) + np.sqrt(shape[1]))
         return rng.normal(0.0, scale, shape)
 
     def potential(self, w: Array, x: Array, *states: Array) -> Array:
         """`sum_ij a_i W_ij b_j`."""
-        a, b = states
+        a, b = map(by_sample, states)
         return ((a @ w) * b).sum(-1)
 
     def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
         """`b W'` to the source, `a W` to the target."""
-        a, b = states
+        a, b = map(by_sample, states)
         return b @ w.T, a @ w
 
     def correlate(self, w: Array, x: Array, *states: Array) -> Array:
         """`a' b`."""
-        a, b = states
+        a, b = map(by_sample, states)
         return a.T @ b
 
 
@@ -186,27 +196,30 @@ class Lateral:
         """The layer coupled to itself."""
         return (self.layer,)
 
-    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
         """`(size, size)`."""
-        return (sizes[self.layer], sizes[self.layer])
+        return (prod(shapes[self.layer]),) * 2
 
-    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    def initial(
+        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
+    ) -> FloatArray:
         """Symmetric Gaussian; the semicircle of unit entries has radius `2 sqrt(size)`."""
+        shape = self.shape(shapes)
         w = rng.normal(0.0, self.gain / np.sqrt(8 * shape[0]), shape)
         return w + w.T
 
     def potential(self, w: Array, x: Array, *states: Array) -> Array:
         """`sum_ij s_i W_ij s_j / 2`."""
-        (s,) = states
+        (s,) = map(by_sample, states)
         return ((s @ w) * s).sum(-1) / 2
 
     def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
         """`s W`, by symmetry."""
-        (s,) = states
+        (s,) = map(by_sample, states)
         return (s @ w,)
 
     def correlate(self, w: Array, x: Array, *states: Array) -> Array:
         """`s' s / 2`: symmetric, so every local optimizer keeps `W` symmetric."""
-        (s,) = states
+        (s,) = map(by_sample, states)
         product = s.T @ s
         return (product + product.T) / 4  # to the last bit, which no BLAS promises

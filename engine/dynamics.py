@@ -8,7 +8,7 @@ The compiled engine computes `T` by kernels of its own and is held to these form
 
 from collections.abc import Mapping
 
-from engine.arrays import Array, namespace
+from engine.arrays import Array, by_sample, namespace
 from engine.coupling import Coupling
 from engine.network import Network
 
@@ -18,13 +18,14 @@ Blocks = Mapping[str, Array]
 
 def potential(network: Network, blocks: Blocks, x: Array, state: Array) -> Array:
     """`Phi` for every sample, `(samples,)`."""
-    return sum(c.potential(blocks[c.name], x, *_ends(network, c, state)) for c in network.couplings)
+    return sum(c.potential(blocks[c.name], x, *network.ends(c, state)) for c in network.couplings)
 
 
 def energy(network: Network, blocks: Blocks, x: Array, state: Array) -> Array:
     """`E` for every sample, `(samples,)`."""
     convex = sum(
-        layer.rule.convex(network.of(layer.name, state)).sum(-1) for layer in network.layers
+        by_sample(layer.rule.convex(network.of(layer.name, state))).sum(-1)
+        for layer in network.layers
     )
     return convex - potential(network, blocks, x, state)
 
@@ -47,7 +48,7 @@ def recurrent_drive(network: Network, blocks: Blocks, x: Array, state: Array) ->
     """The part of dPhi/ds that depends on the state, `(samples, units)`."""
     parts: dict[str, Array] = {}
     for coupling in network.recurrent:
-        ends = _ends(network, coupling, state)
+        ends = network.ends(coupling, state)
         _add(parts, coupling, coupling.drive(blocks[coupling.name], x, *ends))
     return _join(network, parts, state)
 
@@ -55,14 +56,15 @@ def recurrent_drive(network: Network, blocks: Blocks, x: Array, state: Array) ->
 def nudge(network: Network, blocks: Blocks, state: Array, y: Array) -> Array:
     """dC/ds, `(samples, units)`: zero but for the layer that is read out."""
     readout = network.readout
-    slope = readout.nudge(blocks, network.of(readout.layer, state), y)
+    slope = by_sample(readout.nudge(blocks, network.of(readout.layer, state), y))
     return _join(network, {readout.layer: slope}, state)
 
 
 def activate(network: Network, drive: Array) -> Array:
     """`sigma` of every layer, `(samples, units)`."""
     parts = {
-        layer.name: layer.rule.sigma(network.of(layer.name, drive)) for layer in network.layers
+        layer.name: by_sample(layer.rule.sigma(network.of(layer.name, drive)))
+        for layer in network.layers
     }
     return _join(network, parts, drive)
 
@@ -83,12 +85,8 @@ def step(
     return activate(network, drive)
 
 
-def _ends(network: Network, coupling: Coupling, state: Array) -> list[Array]:
-    return [network.of(name, state) for name in coupling.layers]
-
-
 def _add(parts: dict[str, Array], coupling: Coupling, drives: tuple[Array, ...]) -> None:
-    for name, drive in zip(coupling.layers, drives, strict=True):
+    for name, drive in zip(coupling.layers, map(by_sample, drives), strict=True):
         parts[name] = parts[name] + drive if name in parts else drive
 
 

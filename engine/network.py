@@ -19,14 +19,21 @@ from engine.tokens import Embedding
 @checked
 @dataclass(frozen=True)
 class Layer:
-    """A named group of units that share an activation."""
+    """A named group of units that share an activation.
+
+    `shape` is `(units,)`, `(tokens, features)` or `(height, width, channels)`; the units of a
+    sample lie in that order, the last index first to change.
+    """
 
     name: str
-    size: int
+    shape: tuple[int, ...]
     activation: str = "tanh"
 
     def __post_init__(self) -> None:
-        _check_size(f"layer '{self.name}'", self.size)
+        if not self.shape:
+            raise EngineError(f"layer '{self.name}' has no shape, expected (units,) at least.")
+        for length in (*self.shape, self.size):
+            _check_size(f"layer '{self.name}'", length)
         if self.name == INPUT:
             raise EngineError(f"a layer cannot be called '{INPUT}': that is the clamped input.")
         if self.activation not in ACTIVATIONS:
@@ -34,6 +41,11 @@ class Layer:
             raise EngineError(
                 f"layer '{self.name}' has unknown activation '{self.activation}'; known: {known}."
             )
+
+    @property
+    def size(self) -> int:
+        """Number of units."""
+        return math.prod(self.shape)
 
     @property
     def rule(self) -> Activation:
@@ -83,9 +95,10 @@ class Network:
                     "use Lateral for that."
                 )
         self._check_layer(self.readout.layer, "the read-out")
-        readout_blocks = self.readout.shapes(self.sizes[self.readout.layer])
+        readout_blocks = self.readout.shapes(self.shapes[self.readout.layer])
         _check_size("the read-out", self.outputs)
         _check_unique("parameter block", [c.name for c in self.couplings] + list(readout_blocks))
+        _ = self.blocks  # couplings refuse layers whose shape does not fit
 
     def _check_layer(self, name: str, user: str) -> None:
         if name not in self.sizes or name == INPUT:
@@ -98,6 +111,11 @@ class Network:
         return {INPUT: self.inputs} | {layer.name: layer.size for layer in self.layers}
 
     @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of the input and of every layer."""
+        return {INPUT: (self.inputs,)} | {layer.name: layer.shape for layer in self.layers}
+
+    @cached_property
     def units(self) -> int:
         """Number of state variables of one sample."""
         return sum(layer.size for layer in self.layers)
@@ -105,7 +123,7 @@ class Network:
     @cached_property
     def outputs(self) -> int:
         """Number of columns of a target and of a prediction."""
-        return self.readout.width(self.sizes[self.readout.layer])
+        return self.readout.width(self.shapes[self.readout.layer])
 
     @cached_property
     def columns(self) -> dict[str, slice]:
@@ -119,8 +137,8 @@ class Network:
     @cached_property
     def blocks(self) -> dict[str, Block]:
         """Every parameter block: first the couplings', then the read-out's."""
-        shapes = {coupling.name: coupling.shape(self.sizes) for coupling in self.couplings}
-        shapes |= self.readout.shapes(self.sizes[self.readout.layer])
+        shapes = {coupling.name: coupling.shape(self.shapes) for coupling in self.couplings}
+        shapes |= self.readout.shapes(self.shapes[self.readout.layer])
         blocks: dict[str, Block] = {}
         start = 0
         for name, shape in shapes.items():
@@ -151,8 +169,14 @@ class Network:
                 coupling.check(x)
 
     def of(self, layer: str, state: Array) -> Array:
-        """View of one layer in a state `(samples, units)`."""
-        return state if len(self.layers) == 1 else state[:, self.columns[layer]]
+        """View one layer of a state `(samples, units)` as `(samples, *shape)`."""
+        part = state if len(self.layers) == 1 else state[:, self.columns[layer]]
+        shape = self.shapes[layer]
+        return part if len(shape) == 1 else part.reshape(len(part), *shape)
+
+    def ends(self, coupling: Coupling, state: Array) -> list[Array]:
+        """View the layers that a coupling touches, each `(samples, *shape)`."""
+        return [self.of(name, state) for name in coupling.layers]
 
     @cached_property
     def halves(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -190,7 +214,7 @@ def looped_mlp(inputs: int, hidden: int, outputs: int, activation: str = "tanh")
     bias = Bias("b", "hidden", _bias_start(activation))
     return Network(
         inputs,
-        (Layer("hidden", hidden, activation),),
+        (Layer("hidden", (hidden,), activation),),
         (InputDrive("W_in", "hidden"), bias, Lateral("W_rec", "hidden")),
         SoftmaxReadout("hidden", outputs),
     )
@@ -213,7 +237,7 @@ def layered(
     if len(sizes) < 2 or not inside:
         raise EngineError(f"sizes {tuple(sizes)} leave no layer between input and {readout}.")
     names = [f"layer{k + 1}" for k in range(len(inside))]
-    layers = tuple(Layer(n, size, activation) for n, size in zip(names, inside, strict=True))
+    layers = tuple(Layer(n, (size,), activation) for n, size in zip(names, inside, strict=True))
     couplings: list[Coupling] = [InputDrive("W_1", names[0])]
     couplings += [
         Dense(f"W_{k + 2}", below, above) for k, (below, above) in enumerate(pairwise(names))

@@ -80,8 +80,8 @@ def initial_params(
     """Draw starting parameters: every coupling and the read-out know their own distribution."""
     params = Params(network, np.empty(network.size, checked_precision(dtype)))
     for coupling in network.couplings:
-        params[coupling.name][...] = coupling.initial(rng, network.blocks[coupling.name].shape)
+        params[coupling.name][...] = coupling.initial(rng, network.shapes)
     readout = network.readout
-    for name, value in readout.initial(rng, network.sizes[readout.layer]).items():
+    for name, value in readout.initial(rng, network.shapes[readout.layer]).items():
         params[name][...] = value
     return params

@@ -6,33 +6,34 @@ rule `s' (p - y)`. `SquaredError` compares a layer inside the energy with the ta
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from engine.arrays import Array, FloatArray, namespace
+from engine.arrays import Array, FloatArray, by_sample, namespace
 from engine.border import checked
 from engine.errors import EngineError
 
 
 @runtime_checkable
 class Readout(Protocol):
-    """A cost on the state of one layer, `s (samples, size)`, with its parameter blocks."""
+    """A cost on the state of one layer, `s (samples, *shape)`, with its parameter blocks."""
 
     @property
     def layer(self) -> str:
         """Name of the layer it reads."""
 
-    def shapes(self, size: int) -> dict[str, tuple[int, ...]]:
-        """Parameter blocks, given the size of the layer."""
+    def shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+        """Parameter blocks, given the shape of the layer."""
 
-    def width(self, size: int) -> int:
+    def width(self, shape: tuple[int, ...]) -> int:
         """Number of outputs, which is the number of columns of a target."""
 
     def check(self, y: FloatArray) -> None:
         """Refuse targets `(samples, width)` that the cost does not allow."""
 
-    def initial(self, rng: np.random.Generator, size: int) -> dict[str, FloatArray]:
+    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> dict[str, FloatArray]:
         """Draw starting values of the blocks."""
 
     def predict(self, blocks: Mapping[str, Array], s: Array) -> Array:
@@ -42,7 +43,7 @@ class Readout(Protocol):
         """`C` for every sample, `(samples,)`."""
 
     def nudge(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
-        """dC/ds, `(samples, size)`."""
+        """dC/ds, in any shape that has a row for each sample."""
 
     def correlate(self, blocks: Mapping[str, Array], s: Array, y: Array) -> dict[str, Array]:
         """dC/dw of every block, summed over samples."""
@@ -59,11 +60,11 @@ class SoftmaxReadout:
     layer: str
     outputs: int
 
-    def shapes(self, size: int) -> dict[str, tuple[int, ...]]:
+    def shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
         """`W_out` and `b_out`."""
-        return {"W_out": (size, self.outputs), "b_out": (self.outputs,)}
+        return {"W_out": (prod(shape), self.outputs), "b_out": (self.outputs,)}
 
-    def width(self, size: int) -> int:
+    def width(self, shape: tuple[int, ...]) -> int:
         """The number of classes."""
         return self.outputs
 
@@ -75,13 +76,14 @@ class SoftmaxReadout:
             sample = int(np.flatnonzero(wrong)[0])
             raise EngineError(f"target {sample} is {y[sample]}, expected probabilities.")
 
-    def initial(self, rng: np.random.Generator, size: int) -> dict[str, FloatArray]:
+    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> dict[str, FloatArray]:
         """`W_out ~ 0.5 N(0, 1 / size)`: small, so that the first nudges are gentle."""
+        size = prod(shape)
         weight = 0.5 * size**-0.5 * rng.standard_normal((size, self.outputs))
         return {"W_out": weight, "b_out": np.zeros(self.outputs)}
 
     def _logits(self, blocks: Mapping[str, Array], s: Array) -> Array:
-        logits = s @ blocks["W_out"] + blocks["b_out"]
+        logits = by_sample(s) @ blocks["W_out"] + blocks["b_out"]
         return logits - namespace(logits).amax(logits, -1, keepdims=True)
 
     def predict(self, blocks: Mapping[str, Array], s: Array) -> Array:
@@ -103,7 +105,7 @@ class SoftmaxReadout:
     def correlate(self, blocks: Mapping[str, Array], s: Array, y: Array) -> dict[str, Array]:
         """The delta rule: `s' (p - y)` and its bias."""
         error = self.predict(blocks, s) - y
-        return {"W_out": s.T @ error, "b_out": error.sum(0)}
+        return {"W_out": by_sample(s).T @ error, "b_out": error.sum(0)}
 
     def curvature(self, blocks: Mapping[str, FloatArray]) -> float:
         """`||W_out||^2` (spectral): the softmax itself adds a factor below one."""
@@ -118,32 +120,32 @@ class SquaredError:
 
     layer: str
 
-    def shapes(self, size: int) -> dict[str, tuple[int, ...]]:
+    def shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
         """No parameters."""
         return {}
 
-    def width(self, size: int) -> int:
+    def width(self, shape: tuple[int, ...]) -> int:
         """One output for each unit."""
-        return size
+        return prod(shape)
 
     def check(self, y: FloatArray) -> None:
         """Any target will do."""
 
-    def initial(self, rng: np.random.Generator, size: int) -> dict[str, FloatArray]:
+    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> dict[str, FloatArray]:
         """No parameters."""
         return {}
 
     def predict(self, blocks: Mapping[str, Array], s: Array) -> Array:
         """The state of the layer."""
-        return s
+        return by_sample(s)
 
     def cost(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
         """Half the squared distance to the target."""
-        return ((s - y) ** 2).sum(-1) / 2
+        return ((by_sample(s) - y) ** 2).sum(-1) / 2
 
     def nudge(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
         """`s - y`."""
-        return s - y
+        return by_sample(s) - y
 
     def correlate(self, blocks: Mapping[str, Array], s: Array, y: Array) -> dict[str, Array]:
         """No parameters."""

@@ -1,7 +1,7 @@
 """Tokens at the border of a network: how they enter its energy, and how they are read from it.
 
-A layer of tokens holds `width` units for each of `tokens` positions, one position after the other.
-The clamped input holds one whole number for each position.
+A layer of tokens has the shape `(tokens, width)`. The clamped input holds one whole number for
+each position.
 """
 
 from collections.abc import Mapping
@@ -11,24 +11,19 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import Array, FloatArray, IntArray, namespace
+from engine.arrays import Array, FloatArray, IntArray, by_sample, namespace
 from engine.border import checked
 from engine.coupling import INPUT, Bias
 from engine.errors import EngineError, check_count
 from engine.readout import SoftmaxReadout
 
 
-def width_of(what: str, size: int, tokens: int) -> int:
-    """Return the units of one token in a layer of `size`, or refuse the layer."""
-    width, rest = divmod(size, tokens)
-    if rest or not width:
-        raise EngineError(f"{what} reads {tokens} tokens, but its layer has {size} units.")
-    return width
-
-
-def by_token(s: Array, tokens: int) -> Array:
-    """View `(samples, tokens * width)` as `(samples, tokens, width)`."""
-    return s.reshape(len(s), tokens, s.shape[1] // tokens)
+def token_shape(what: str, shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the tokens of a layer and the width of each, or refuse a layer that has none."""
+    if len(shape) != 2:
+        raise EngineError(f"{what} reads tokens, but its layer has shape {shape}.")
+    tokens, width = shape
+    return tokens, width
 
 
 @checked
@@ -51,14 +46,21 @@ class Embedding:
         """The driven layer."""
         return (self.layer,)
 
-    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
         """`(vocabulary, width)`."""
-        width = width_of(f"embedding '{self.name}'", sizes[self.layer], sizes[INPUT])
+        tokens, width = token_shape(f"embedding '{self.name}'", shapes[self.layer])
+        if shapes[INPUT] != (tokens,):
+            raise EngineError(
+                f"embedding '{self.name}' feeds {tokens} tokens, but the input has "
+                f"{shapes[INPUT][0]}."
+            )
         return (self.vocabulary, width)
 
-    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    def initial(
+        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
+    ) -> FloatArray:
         """`N(0, spread^2)`."""
-        return rng.normal(0.0, self.spread, shape)
+        return rng.normal(0.0, self.spread, self.shape(shapes))
 
     def check(self, x: FloatArray) -> None:
         """Refuse inputs `(samples, tokens)` that are not whole numbers below `vocabulary`."""
@@ -73,7 +75,7 @@ class Embedding:
     def potential(self, w: Array, x: Array, *states: Array) -> Array:
         """`sum_i Emb[x_i] . s_i`."""
         (s,) = states
-        return (self.drive(w, x)[0] * s).sum(-1)
+        return (self.drive(w, x)[0] * by_sample(s)).sum(-1)
 
     def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
         """`Emb[x_i]` to each position."""
@@ -99,9 +101,11 @@ class Position(Bias):
     spread: float = 0.5
     """Standard deviation of the starting entries."""
 
-    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    def initial(
+        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
+    ) -> FloatArray:
         """`N(start, spread^2)`."""
-        return rng.normal(self.start, self.spread, shape)
+        return rng.normal(self.start, self.spread, self.shape(shapes))
 
 
 @checked
@@ -113,40 +117,37 @@ class TokenReadout:
     """
 
     layer: str
-    tokens: int
     outputs: int
-
-    def __post_init__(self) -> None:
-        check_count("tokens", self.tokens)
 
     @property
     def each(self) -> SoftmaxReadout:
         """The read-out of one position."""
         return SoftmaxReadout(self.layer, self.outputs)
 
-    def shapes(self, size: int) -> dict[str, tuple[int, ...]]:
+    def shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
         """`W_out` and `b_out`."""
-        return self.each.shapes(width_of("the read-out", size, self.tokens))
+        return self.each.shapes(token_shape("the read-out", shape)[1:])
 
-    def width(self, size: int) -> int:
+    def width(self, shape: tuple[int, ...]) -> int:
         """One probability for each position and class."""
-        return self.tokens * self.outputs
+        return shape[0] * self.outputs
 
     def check(self, y: FloatArray) -> None:
         """Refuse targets that are not probabilities at some position."""
-        for place in range(self.tokens):
+        places = self._by_place(y)
+        for place in range(places.shape[1]):
             try:
-                self.each.check(y[:, place * self.outputs : (place + 1) * self.outputs])
+                self.each.check(places[:, place])
             except EngineError as error:
                 raise EngineError(f"at position {place}, {error}") from None
 
     def targets(self, tokens: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> FloatArray:
         """Return the target of tokens `(samples, tokens)`."""
         labels = np.asarray(tokens)
-        if labels.ndim != 2 or labels.shape[1] != self.tokens or labels.dtype.kind not in "iu":
+        if labels.ndim != 2 or labels.dtype.kind not in "iu":
             raise EngineError(
                 f"target tokens are {labels.dtype} {labels.shape}, "
-                f"expected whole numbers (samples, {self.tokens})."
+                "expected whole numbers (samples, tokens)."
             )
         for label in (labels.min(initial=0), labels.max(initial=0)):
             if not 0 <= label < self.outputs:
@@ -156,31 +157,41 @@ class TokenReadout:
 
     def read(self, outputs: FloatArray) -> IntArray:
         """Return the likeliest token of each position, `(samples, tokens)`."""
-        tokens: IntArray = by_token(outputs, self.tokens).argmax(-1)
+        tokens: IntArray = self._by_place(outputs).argmax(-1)
         return tokens
 
-    def initial(self, rng: np.random.Generator, size: int) -> dict[str, FloatArray]:
+    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> dict[str, FloatArray]:
         """As for one softmax."""
-        return self.each.initial(rng, size // self.tokens)
+        return self.each.initial(rng, shape[1:])
 
     def predict(self, blocks: Mapping[str, Array], s: Array) -> Array:
         """Class probabilities of every position."""
-        return self.each.predict(blocks, by_token(s, self.tokens)).reshape(len(s), -1)
+        return self.each.predict(blocks, _rows(s)).reshape(len(s), -1)
 
     def cost(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
         """Cross entropy, summed over positions."""
-        return self.each.cost(blocks, by_token(s, self.tokens), by_token(y, self.tokens)).sum(-1)
+        return (
+            self.each.cost(blocks, _rows(s), _rows(self._by_place(y))).reshape(len(s), -1).sum(-1)
+        )
 
     def nudge(self, blocks: Mapping[str, Array], s: Array, y: Array) -> Array:
         """`(p_i - y_i) W_out'` to each position."""
-        slope = self.each.nudge(blocks, by_token(s, self.tokens), by_token(y, self.tokens))
+        slope = self.each.nudge(blocks, _rows(s), _rows(self._by_place(y)))
         return slope.reshape(len(s), -1)
 
     def correlate(self, blocks: Mapping[str, Array], s: Array, y: Array) -> dict[str, Array]:
         """The delta rule, summed over positions."""
-        rows = len(s) * self.tokens
-        return self.each.correlate(blocks, s.reshape(rows, -1), y.reshape(rows, -1))
+        return self.each.correlate(blocks, _rows(s), _rows(self._by_place(y)))
+
+    def _by_place(self, y: Array) -> Array:
+        """View `(samples, tokens * outputs)` as `(samples, tokens, outputs)`."""
+        return y.reshape(len(y), -1, self.outputs)
 
     def curvature(self, blocks: Mapping[str, FloatArray]) -> float:
         """`||W_out||^2`: positions do not see each other's cost."""
         return self.each.curvature(blocks)
+
+
+def _rows(s: Array) -> Array:
+    """View `(samples, tokens, width)` as one row for each token of each sample."""
+    return s.reshape(-1, s.shape[-1])

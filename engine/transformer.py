@@ -32,15 +32,13 @@ def energy_transformer(
     check_count("width", width)
     check_count("heads", heads)
     size = max(1, width // heads) if head_size is None else head_size
-    attention = Attention(
-        "attention", "tokens", length, heads, size, sharpness, sees_itself, causal
-    )
+    attention = Attention("attention", "tokens", heads, size, sharpness, sees_itself, causal)
     couplings: list[Coupling] = [
         Embedding("Emb", "tokens", vocabulary),
         Position("Pos", "tokens"),
         attention,
     ]
     if memories != 0:
-        couplings.append(Hopfield("memories", "tokens", length, memories))
-    readout = TokenReadout("tokens", length, vocabulary if outputs is None else outputs)
-    return Network(length, (Layer("tokens", length * width),), tuple(couplings), readout)
+        couplings.append(Hopfield("memories", "tokens", memories))
+    readout = TokenReadout("tokens", vocabulary if outputs is None else outputs)
+    return Network(length, (Layer("tokens", (length, width)),), tuple(couplings), readout)

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine import dynamics
 from engine.activation import Activation
-from engine.arrays import Array, FloatArray
+from engine.arrays import Array, FloatArray, by_sample
 from engine.coupling import Coupling
 from engine.network import Network
 from engine.params import Params, initial_params
@@ -42,7 +42,7 @@ def check_network(network: Network, rng: np.random.Generator, samples: int = 4) 
     state = draw_state(network, rng, samples)
     metrics = []
     for coupling in network.couplings:
-        ends = [network.of(name, state) for name in coupling.layers]
+        ends = network.ends(coupling, state)
         metrics += check_coupling(coupling, params[coupling.name], x, ends)
     metrics.append(_check_drive(network, params, x, state))
     metrics += _check_readout(network, params, state, y)
@@ -63,7 +63,7 @@ def check_coupling(
         weight, inputs, *ends = (convert(np.ascontiguousarray(a)) for a in (w, x, *states))
         # a clamped coupling is driven without states, as the engine does it
         drives = coupling.drive(weight, inputs, *([] if coupling.clamped else ends))
-        pairs = zip(drives, by_state, strict=True)
+        pairs = zip(map(by_sample, drives), map(by_sample, by_state), strict=True)
         drive_error = max(drive_error, *(_relative_error(*pair) for pair in pairs))
         correlated = coupling.correlate(weight, inputs, *ends)
         correlate_error = max(correlate_error, _relative_error(correlated, by_weight))

@@ -18,8 +18,9 @@ def draw_inputs(network: Network, rng: np.random.Generator, samples: int) -> Flo
 
 def draw_probabilities(network: Network, rng: np.random.Generator, samples: int) -> FloatArray:
     """Draw targets whose rows (of each position, where there are several) sum to one."""
-    parts = network.readout.tokens if isinstance(network.readout, TokenReadout) else 1
-    rows = rng.dirichlet(np.ones(network.outputs // parts), (samples, parts))
+    readout = network.readout
+    each = readout.outputs if isinstance(readout, TokenReadout) else network.outputs
+    rows = rng.dirichlet(np.ones(each), (samples, network.outputs // each))
     return rows.reshape(samples, network.outputs)
 
 

@@ -168,12 +168,15 @@ class ReferenceBackend(Backend):
     def _send(
         self, coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector]
     ) -> tuple[Vector, ...]:
-        return scalar.send(coupling, w, x, ends)
+        return scalar.send(coupling, w, x, ends, self._shape(coupling))
 
     def _correlate(
         self, coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector]
     ) -> Vector:
-        return scalar.correlate(coupling, w, x, ends)
+        return scalar.correlate(coupling, w, x, ends, self._shape(coupling))
+
+    def _shape(self, coupling: Coupling) -> tuple[int, ...]:
+        return self.network.shapes[coupling.layers[0]]
 
     def _activate(self, drive: State) -> State:
         return {

@@ -31,8 +31,13 @@ def activate(activation: str, h: float) -> float:
     raise EngineError(f"the scalar reference does not know activation '{activation}'.")
 
 
-def send(coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector]) -> tuple[Vector, ...]:
-    """dPhi/ds for each of the coupling's layers; a clamped coupling needs no `ends`."""
+def send(
+    coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector], shape: Sequence[int]
+) -> tuple[Vector, ...]:
+    """dPhi/ds for each of the coupling's layers; a clamped coupling needs no `ends`.
+
+    `shape` is that of the first of its layers.
+    """
     match coupling:
         case InputDrive():
             return (_times_matrix(x, w),)
@@ -47,14 +52,16 @@ def send(coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector]) -> t
         case Embedding():
             return (tokens.send_embedding(w, x),)
         case Attention():
-            return (tokens.send_attention(coupling, w, *ends),)
+            return (tokens.send_attention(coupling, w, ends[0], shape[0]),)
         case Hopfield():
-            return (tokens.send_memories(coupling, w, *ends),)
+            return (tokens.send_memories(coupling, w, ends[0], shape[0]),)
         case _:
             raise _unknown_coupling(coupling)
 
 
-def correlate(coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector]) -> Vector:
+def correlate(
+    coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector], shape: Sequence[int]
+) -> Vector:
     """dPhi/dw, in the order in which the block lies in memory."""
     match coupling:
         case InputDrive():
@@ -72,9 +79,9 @@ def correlate(coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector])
         case Embedding():
             return tokens.correlate_embedding(coupling, x, *ends)
         case Attention():
-            return tokens.correlate_attention(coupling, w, *ends)
+            return tokens.correlate_attention(coupling, w, ends[0], shape[0])
         case Hopfield():
-            return tokens.correlate_memories(coupling, w, *ends)
+            return tokens.correlate_memories(coupling, w, ends[0], shape[0])
         case _:
             raise _unknown_coupling(coupling)
 
@@ -91,7 +98,8 @@ def predict(readout: Readout, blocks: Mapping[str, Weights], s: Vector) -> Vecto
         case SquaredError():
             return list(s)
         case TokenReadout():
-            return [p for part in _parts(readout, s) for p in predict(readout.each, blocks, part)]
+            parts = _parts(s, len(blocks["W_out"]))
+            return [p for part in parts for p in predict(readout.each, blocks, part)]
         case _:
             raise _unknown_readout(readout)
 
@@ -105,7 +113,8 @@ def nudge(readout: Readout, blocks: Mapping[str, Weights], s: Vector, y: Vector)
         case SquaredError():
             return error
         case TokenReadout():
-            pairs = zip(_parts(readout, s), _parts(readout, y), strict=True)
+            width, outputs = len(blocks["W_out"]), len(blocks["b_out"])
+            pairs = zip(_parts(s, width), _parts(y, outputs), strict=True)
             return [part for pair in pairs for part in nudge(readout.each, blocks, *pair)]
         case _:
             raise _unknown_readout(readout)
@@ -122,17 +131,17 @@ def correlate_readout(
         case SquaredError():
             return {}
         case TokenReadout():
-            pairs = zip(_parts(readout, s), _parts(readout, y), strict=True)
+            width, outputs = len(blocks["W_out"]), len(blocks["b_out"])
+            pairs = zip(_parts(s, width), _parts(y, outputs), strict=True)
             found = [correlate_readout(readout.each, blocks, *pair) for pair in pairs]
             return {name: _sum([part[name] for part in found]) for name in found[0]}
         case _:
             raise _unknown_readout(readout)
 
 
-def _parts(readout: TokenReadout, values: Vector) -> list[Vector]:
+def _parts(values: Vector, size: int) -> list[Vector]:
     """Cut a flat list into the parts of its positions."""
-    size = len(values) // readout.tokens
-    return [values[k * size : (k + 1) * size] for k in range(readout.tokens)]
+    return [values[k : k + size] for k in range(0, len(values), size)]
 
 
 def _sum(vectors: Sequence[Vector]) -> Vector:

@@ -29,9 +29,9 @@ def correlate_embedding(coupling: Embedding, x: Vector, s: Vector) -> Vector:
     return [value for row in rows for value in row]
 
 
-def send_attention(coupling: Attention, w: Vector, s: Vector) -> Vector:
-    """`sum_h Wq' m_i + Wk' n_i`."""
-    tokens = _cut(s, coupling.tokens)
+def send_attention(coupling: Attention, w: Vector, s: Vector, count: int) -> Vector:
+    """`sum_h Wq' m_i + Wk' n_i`, among `count` tokens."""
+    tokens = _cut(s, count)
     width = len(tokens[0])
     drive = [[0.0] * width for _ in tokens]
     for head in _heads(coupling, w, tokens):
@@ -43,9 +43,9 @@ def send_attention(coupling: Attention, w: Vector, s: Vector) -> Vector:
     return [value for row in drive for value in row]
 
 
-def correlate_attention(coupling: Attention, w: Vector, s: Vector) -> Vector:
+def correlate_attention(coupling: Attention, w: Vector, s: Vector, count: int) -> Vector:
     """`m g'`, `n g'` and `P / sharpness`, in the order in which the block lies in memory."""
-    tokens = _cut(s, coupling.tokens)
+    tokens = _cut(s, count)
     heads = list(_heads(coupling, w, tokens))
     query = [_outer(head.m, tokens) for head in heads]
     key = [_outer(head.n, tokens) for head in heads]
@@ -53,18 +53,18 @@ def correlate_attention(coupling: Attention, w: Vector, s: Vector) -> Vector:
     return [value for block in query + key for value in block] + bias
 
 
-def send_memories(coupling: Hopfield, w: Matrix, s: Vector) -> Vector:
-    """`sum_m p_im M_m`."""
+def send_memories(coupling: Hopfield, w: Matrix, s: Vector, count: int) -> Vector:
+    """`sum_m p_im M_m` to each of `count` tokens."""
     drive = []
-    for g in _cut(s, coupling.tokens):
+    for g in _cut(s, count):
         shares = _recall(coupling, w, g)
         drive += [sum(p * row[c] for p, row in zip(shares, w, strict=True)) for c in range(len(g))]
     return drive
 
 
-def correlate_memories(coupling: Hopfield, w: Matrix, s: Vector) -> Vector:
-    """`p' g`, summed over tokens."""
-    tokens = _cut(s, coupling.tokens)
+def correlate_memories(coupling: Hopfield, w: Matrix, s: Vector, count: int) -> Vector:
+    """`p' g`, summed over `count` tokens."""
+    tokens = _cut(s, count)
     return _outer([_recall(coupling, w, g) for g in tokens], tokens)
 
 
@@ -94,7 +94,7 @@ class _Head:
 
 def _heads(coupling: Attention, w: Vector, tokens: Sequence[Vector]) -> Iterator[_Head]:
     """Take the flat block apart, head by head."""
-    rows, width, count = coupling.head_size, len(tokens[0]), coupling.tokens
+    rows, width, count = coupling.head_size, len(tokens[0]), len(tokens)
     matrix = rows * width
     for h in range(coupling.heads):
         query = w[h * matrix : (h + 1) * matrix]

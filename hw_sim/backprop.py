@@ -35,7 +35,7 @@ def feedforward(inputs: int, hidden: int, outputs: int) -> Network:
     """Build the same network without recurrence: one tanh layer, read out by softmax."""
     return Network(
         inputs,
-        (Layer("hidden", hidden),),
+        (Layer("hidden", (hidden,)),),
         (InputDrive("W_in", "hidden"), Bias("b", "hidden")),
         SoftmaxReadout("hidden", outputs),
     )

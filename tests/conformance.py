@@ -136,7 +136,8 @@ class Trial:
         """One-hot targets, `(SAMPLES, outputs)`."""
         readout = self.network.readout
         if isinstance(readout, TokenReadout):
-            places = np.arange(SAMPLES * readout.tokens).reshape(SAMPLES, -1)
+            tokens = self.network.shapes[readout.layer][0]
+            places = np.arange(SAMPLES * tokens).reshape(SAMPLES, -1)
             return readout.targets(places % readout.outputs, self.candidate.dtype)
         classes = np.arange(SAMPLES) % self.network.outputs
         return np.eye(self.network.outputs, dtype=self.candidate.dtype)[classes]

@@ -109,19 +109,21 @@ def scale_recurrent(params: Params, norm: float) -> None:
         params[coupling.name][...] *= norm / found if found > 0.0 else 0.0
 
 
-def attention_bound(coupling: Attention | Hopfield, w: FloatArray) -> tuple[float, float]:
+def attention_bound(
+    coupling: Attention | Hopfield, w: FloatArray, tokens: int
+) -> tuple[float, float]:
     """Bound the norm of the second derivative of `Phi` as `a c^2 + b c^4` for weights `c w`.
 
     `docs/maths.md` derives it.
     """
     if isinstance(coupling, Hopfield):
         return float(coupling.sharpness * np.linalg.norm(w, 2) ** 2 / 2), 0.0
-    heads = coupling.split(w)
+    heads = coupling.split(w, tokens)
     products = [
         np.linalg.norm(q, 2) * np.linalg.norm(k, 2)
         for q, k in zip(heads.query, heads.key, strict=True)
     ]
-    width, tokens = heads.query.shape[-1], coupling.tokens
+    width = heads.query.shape[-1]
     first = sum(2 * tokens**0.5 * product for product in products)
     second = sum(2 * coupling.sharpness * width * (tokens + 1) * p**2 for p in products)
     return float(first), float(second)
@@ -132,9 +134,10 @@ def _scale_attention(params: Params, norm: float) -> None:
     recurrent = [c for c in params.network.recurrent if isinstance(c, Attention | Hopfield)]
     for coupling in recurrent:
         share, block = norm / len(recurrent), params[coupling.name]
-        a, b = attention_bound(coupling, block.astype(np.float64))
+        tokens = params.network.shapes[coupling.layer][0]
+        a, b = attention_bound(coupling, block.astype(np.float64), tokens)
         square = share / a if b == 0.0 else ((a * a + 4 * b * share) ** 0.5 - a) / (2 * b)
-        scaled = coupling.split(block)[:2] if isinstance(coupling, Attention) else (block,)
+        scaled = coupling.split(block, tokens)[:2] if isinstance(coupling, Attention) else (block,)
         for part in scaled:
             part *= square**0.5
 
@@ -157,7 +160,7 @@ def random_states(network: Network, rng: np.random.Generator, samples: int) -> F
 def random_targets(network: Network, rng: np.random.Generator, samples: int) -> FloatArray:
     """Draw class rows for a softmax, states within reach for a squared error."""
     if isinstance(network.readout, TokenReadout):
-        shape = (samples, network.readout.tokens)
+        shape = (samples, network.shapes[network.readout.layer][0])
         tokens = rng.integers(network.readout.outputs, size=shape)
         return network.readout.targets(tokens, np.float64)
     if isinstance(network.readout, SoftmaxReadout):

@@ -172,7 +172,8 @@ def attention_maps(backend: NumbaBackend, x: IntArray, relaxation: Relaxation) -
     """Return what tokens attend to at equilibrium, the mean `P (heads, length, length)`."""
     settled = backend.relax(backend.clamp(x[:DRAWN]), relaxation=relaxation)
     (attention,) = (c for c in backend.network.couplings if isinstance(c, Attention))
-    maps: FloatArray = attention.probabilities(backend.params[attention.name], settled.state)
+    tokens = backend.network.of(attention.layer, settled.state)
+    maps: FloatArray = attention.probabilities(backend.params[attention.name], tokens)
     mean: FloatArray = maps.mean(axis=0)
     return mean
 

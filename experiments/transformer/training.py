@@ -109,7 +109,7 @@ def decay_rates(network: Network, rate: float) -> dict[str, FloatArray]:
     for coupling in network.couplings:
         if isinstance(coupling, Attention):
             block = np.zeros(network.blocks[coupling.name].shape, np.float32)
-            heads = coupling.split(block)
+            heads = coupling.split(block, network.shapes[coupling.layer][0])
             heads.query[...] = rate
             heads.key[...] = rate
             rates[coupling.name] = block

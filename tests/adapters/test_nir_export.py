@@ -102,7 +102,7 @@ def test_weights_that_another_tool_changed_are_taken_if_they_are_still_tied() ->
 def looped_rates() -> Network:
     """A looped network of hard sigmoids, all of whose units are read."""
     couplings = (InputDrive("W_in", "a"), Bias("b", "a"), Lateral("W", "a"))
-    return Network(2, (Layer("a", 6, "hard_sigmoid"),), couplings, SquaredError("a"))
+    return Network(2, (Layer("a", (6,), "hard_sigmoid"),), couplings, SquaredError("a"))
 
 
 @pytest.mark.parametrize(

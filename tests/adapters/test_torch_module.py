@@ -229,6 +229,6 @@ def test_wrong_input_is_one_sentence() -> None:
         EqPropModule(draw(NETWORKS["looped"]), ((0.0, 1.0),))
     with pytest.raises(DivergenceError, match="stopped being finite"):
         module(torch.full((2, 3), torch.nan, dtype=torch.float64))
-    bare = Network(1, (Layer("a", 2),), (), LinearCost("a"))
+    bare = Network(1, (Layer("a", (2,)),), (), LinearCost("a"))
     with pytest.raises(EngineError, match="no coupling that could learn"):
         EqPropModule(Params(bare, np.zeros(0)))

@@ -19,7 +19,7 @@ from engine.network import Layer, Network
 from engine.params import Params, initial_params
 from engine.readout import SquaredError
 from engine.run import Run
-from engine.tokens import TokenReadout
+from engine.tokens import Embedding, TokenReadout
 from engine.train import Training, train_step
 from engine.transformer import energy_transformer
 from experiments.fuzz.strategies import (
@@ -42,7 +42,12 @@ def _drawn(network: Network, seed: int) -> tuple[Params, FloatArray, FloatArray]
     """Parameters of order one, inputs that nothing here reads, and states."""
     rng = np.random.default_rng(seed)
     params = Params(network, rng.normal(0.0, 0.7, network.size))
-    return params, np.zeros((3, network.inputs)), random_states(network, rng, 3)
+    states = network.of("tokens", random_states(network, rng, 3))
+    return params, np.zeros((3, network.inputs)), states
+
+
+def _tokens(network: Network) -> int:
+    return network.shapes["tokens"][0]
 
 
 @given(transformers(), SEEDS)
@@ -50,7 +55,7 @@ def test_probabilities_sum_to_one_where_a_token_sees_any(network: Network, seed:
     params, _, s = _drawn(network, seed)
     attention = _attention(network)
     p = attention.probabilities(params[attention.name], s)
-    allowed = attention.allowed
+    allowed = attention.allowed(_tokens(network))
     assert (p[..., allowed == 0] == 0.0).all()
     np.testing.assert_allclose(p.sum(-1) - allowed.max(-1), 0.0, atol=1e-12)
 
@@ -62,7 +67,7 @@ def test_under_a_causal_mask_a_token_attends_without_looking_ahead(
     attention = replace(_attention(network), causal=True)
     params, _, s = _drawn(network, seed)
     moved = s.copy()
-    moved[:, -(network.units // attention.tokens) :] = 0.9
+    moved[:, -1] = 0.9
     before, after = (attention.probabilities(params["attention"], state) for state in (s, moved))
     np.testing.assert_allclose(after[..., :-1, :], before[..., :-1, :], rtol=0, atol=1e-14)
 
@@ -72,16 +77,13 @@ def test_without_a_bias_tokens_may_change_places(
     network: Network, seed: int, data: st.DataObject
 ) -> None:
     attention = replace(_attention(network), causal=False)
-    order = data.draw(st.permutations(range(attention.tokens)))
+    order = data.draw(st.permutations(range(_tokens(network))))
     params, x, s = _drawn(network, seed)
-    attention.split(params["attention"]).bias[...] = 0.0
-
-    def permuted(values: FloatArray) -> FloatArray:
-        return values.reshape(3, attention.tokens, -1)[:, order].reshape(3, -1)
-
+    attention.split(params["attention"], _tokens(network)).bias[...] = 0.0
     (drive,) = attention.drive(params["attention"], x, s)
-    (found,) = attention.drive(params["attention"], x, permuted(s))
-    np.testing.assert_allclose(found, permuted(drive), rtol=0, atol=1e-12)
+    (found,) = attention.drive(params["attention"], x, s[:, order])
+    expected = drive.reshape(s.shape)[:, order]
+    np.testing.assert_allclose(found.reshape(s.shape), expected, rtol=0, atol=1e-12)
 
 
 @given(transformers(), SEEDS)
@@ -89,7 +91,7 @@ def test_a_bias_for_all_that_a_token_sees_is_none(network: Network, seed: int) -
     attention = _attention(network)
     params, x, s = _drawn(network, seed)
     (before,) = attention.drive(params["attention"], x, s)
-    attention.split(params["attention"]).bias[:, 0, :] += 3.0
+    attention.split(params["attention"], _tokens(network)).bias[:, 0, :] += 3.0
     (after,) = attention.drive(params["attention"], x, s)
     np.testing.assert_allclose(after, before, rtol=0, atol=1e-12)
 
@@ -97,26 +99,27 @@ def test_a_bias_for_all_that_a_token_sees_is_none(network: Network, seed: int) -
 @given(transformers(), SEEDS)
 def test_the_drive_changes_no_faster_than_its_bound(network: Network, seed: int) -> None:
     params, x, s = _drawn(network, seed)
-    other = random_states(network, np.random.default_rng(seed + 1), 3)
+    other = network.of("tokens", random_states(network, np.random.default_rng(seed + 1), 3))
     for coupling in network.recurrent:
         w = params[coupling.name]
         (one,), (two,) = coupling.drive(w, x, s), coupling.drive(w, x, other)
-        bound = sum(attention_bound(coupling, w))
-        far, near = np.linalg.norm(two - one, axis=1), np.linalg.norm(other - s, axis=1)
+        bound = sum(attention_bound(coupling, w, _tokens(network)))
+        far = np.linalg.norm((two - one).reshape(3, -1), axis=1)
+        near = np.linalg.norm((other - s).reshape(3, -1), axis=1)
         assert (far <= bound * near * (1 + 1e-9) + 1e-12).all()
 
 
 @given(transformers(), SEEDS)
 def test_a_head_learns_without_knowing_the_other(network: Network, seed: int) -> None:
     attention = replace(_attention(network), heads=2)
-    width = network.units // attention.tokens
-    size = attention.shape({"tokens": network.units})[0]
+    tokens, width = network.shapes["tokens"]
     rng = np.random.default_rng(seed)
-    w, s = rng.normal(0.0, 0.7, size), random_states(network, rng, 3)
-    before = attention.split(attention.correlate(w, np.zeros((3, 1)), s))
-    for part in attention.split(w):
+    w = rng.normal(0.0, 0.7, attention.shape(network.shapes))
+    s = network.of("tokens", random_states(network, rng, 3))
+    before = attention.split(attention.correlate(w, np.zeros((3, 1)), s), tokens)
+    for part in attention.split(w, tokens):
         part[1] += 0.5
-    after = attention.split(attention.correlate(w, np.zeros((3, 1)), s))
+    after = attention.split(attention.correlate(w, np.zeros((3, 1)), s), tokens)
     assert before.query.shape == (2, attention.head_size, width)
     for old, new in zip(before, after, strict=True):
         np.testing.assert_allclose(new[0], old[0], rtol=0, atol=1e-13)
@@ -130,9 +133,9 @@ def test_a_synapse_measures_what_arrives_times_what_is_there(network: Network, s
     params, x, s = _drawn(network, seed)
     w = params["attention"]
     p = attention.probabilities(w, s)
-    heads, g = attention.split(w), s.reshape(3, attention.tokens, -1)
+    heads, g = attention.split(w, _tokens(network)), s
     q, k = (np.einsum("hac,bic->bhia", matrix, g) for matrix in (heads.query, heads.key))
-    found = attention.split(attention.correlate(w, x, s))
+    found = attention.split(attention.correlate(w, x, s), _tokens(network))
     m, n = np.einsum("bhij,bhja->bhia", p, k), np.einsum("bhij,bhia->bhja", p, q)
     np.testing.assert_allclose(found.query, np.einsum("bhia,bic->hac", m, g), atol=1e-12)
     np.testing.assert_allclose(found.key, np.einsum("bhia,bic->hac", n, g), atol=1e-12)
@@ -240,8 +243,8 @@ def test_a_transformer_that_makes_no_sense_is_refused(settings: dict, message: s
 
 
 def test_the_compiled_backend_names_what_it_cannot_run() -> None:
-    layers = (Layer("tokens", 8), Layer("top", 2))
-    attention = Attention("A", "tokens", 4)
+    layers = (Layer("tokens", (4, 2)), Layer("top", (2,)))
+    attention = Attention("A", "tokens")
     for network in (
         Network(4, layers, (attention,), SquaredError("top")),
         Network(4, layers[:1], (attention, Lateral("L", "tokens")), SquaredError("tokens")),
@@ -249,16 +252,21 @@ def test_the_compiled_backend_names_what_it_cannot_run() -> None:
         params = Params(network, np.zeros(network.size))
         with pytest.raises(EngineError, match="one layer of tokens"):
             NumbaBackend(network, params)
-    uneven = replace(energy_transformer(3, 4, 2), readout=TokenReadout("tokens", 2, 3))
-    with pytest.raises(EngineError, match="reads 4 tokens, but a TokenReadout reads 2"):
-        NumbaBackend(uneven, Params(uneven, np.zeros(uneven.size)))
-    soft = replace(energy_transformer(3, 4, 2), layers=(Layer("tokens", 8, "hard_sigmoid"),))
+    soft = replace(energy_transformer(3, 4, 2), layers=(Layer("tokens", (4, 2), "hard_sigmoid"),))
     with pytest.raises(EngineError, match="no activation 'hard_sigmoid'"):
         NumbaBackend(soft, Params(soft, np.zeros(soft.size)))
 
 
-def test_a_layer_that_tokens_do_not_divide_is_refused() -> None:
-    for coupling in (Attention("A", "tokens", 3), Hopfield("M", "tokens", 3, 2)):
-        network = Network(4, (Layer("tokens", 8),), (coupling,), SquaredError("tokens"))
-        with pytest.raises(EngineError, match="reads 3 tokens, but its layer has 8 units"):
-            _ = network.size
+def test_a_layer_that_has_no_tokens_is_refused() -> None:
+    flat, tokens = Layer("tokens", (8,)), Layer("tokens", (4, 2))
+    for coupling in (
+        Attention("A", "tokens"),
+        Hopfield("M", "tokens", 2),
+        Embedding("E", "tokens", 3),
+    ):
+        with pytest.raises(EngineError, match=r"reads tokens, but its layer has shape \(8,\)"):
+            Network(4, (flat,), (coupling,), SquaredError("tokens"))
+    with pytest.raises(EngineError, match=r"the read-out reads tokens, but .* shape \(8,\)"):
+        Network(4, (flat,), (), TokenReadout("tokens", 3))
+    with pytest.raises(EngineError, match="embedding 'E' feeds 4 tokens, but the input has 3"):
+        Network(3, (tokens,), (Embedding("E", "tokens", 3),), SquaredError("tokens"))

@@ -87,7 +87,7 @@ def _descriptions() -> dict[str, Call]:
             {"vocabulary": 4, "length": 3, "width": 4, "heads": 1, "head_size": 2, "outputs": 2}
             | {"memories": 1, "sharpness": 1.0, "sees_itself": True, "causal": False},
         ),
-        "Layer": (Layer, {"name": "a", "size": 3, "activation": "tanh"}),
+        "Layer": (Layer, {"name": "a", "shape": (3,), "activation": "tanh"}),
         "Network": (
             Network,
             {"inputs": 3, "layers": NETWORK.layers, "couplings": NETWORK.couplings}
@@ -101,13 +101,13 @@ def _descriptions() -> dict[str, Call]:
         "Position": (Position, {"name": "a", "layer": "b", "start": 0.0, "spread": 0.5}),
         "Attention": (
             Attention,
-            {"name": "a", "layer": "b", "tokens": 3, "heads": 2, "head_size": 2, "sharpness": 1.0}
+            {"name": "a", "layer": "b", "heads": 2, "head_size": 2, "sharpness": 1.0}
             | {"sees_itself": False, "causal": False, "gain": 0.2},
         ),
-        "Hopfield": (Hopfield, {"name": "a", "layer": "b", "tokens": 3, "memories": 2}),
+        "Hopfield": (Hopfield, {"name": "a", "layer": "b", "memories": 2}),
         "SoftmaxReadout": (SoftmaxReadout, {"layer": "a", "outputs": 2}),
         "SquaredError": (SquaredError, {"layer": "a"}),
-        "TokenReadout": (TokenReadout, {"layer": "a", "tokens": 2, "outputs": 2}),
+        "TokenReadout": (TokenReadout, {"layer": "a", "outputs": 2}),
     }
 
 

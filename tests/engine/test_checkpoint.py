@@ -309,8 +309,8 @@ class Shaped:
     def layers(self) -> tuple[str, ...]:
         return (self.layer,)
 
-    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        return (sizes[self.layer],)
+    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+        return shapes[self.layer]
 
     initial = Bias.initial
     potential = Bias.potential
@@ -319,7 +319,7 @@ class Shaped:
 
 
 def _shaped_network(coupling: object) -> Network:
-    return Network(2, (Layer("a", 3),), (coupling,), SquaredError("a"))
+    return Network(2, (Layer("a", (3,)),), (coupling,), SquaredError("a"))
 
 
 def test_fields_come_back_as_they_were_whatever_they_are_called(

@@ -271,7 +271,7 @@ def test_anderson_survives_gaps_too_small_to_square(dtype: type) -> None:
 
 def test_converged_means_what_the_kernel_meant() -> None:
     """The residual is the float32 next to 0.3 and above it: not within a tolerance of 0.3."""
-    network = Network(1, (Layer("a", 1, "hard_sigmoid"),), (Bias("b", "a"),), SquaredError("a"))
+    network = Network(1, (Layer("a", (1,), "hard_sigmoid"),), (Bias("b", "a"),), SquaredError("a"))
     backend = NumbaBackend(network, Params(network, np.array([0.3], np.float32)))
     ended = backend.relax(backend.clamp([[0.0]]), 0.0, Relaxation(1, 0.3), [[0.0]])
     assert float(ended.residual[0]) > 0.3

@@ -1,5 +1,7 @@
 """What a description refuses, and what follows from one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,14 +12,14 @@ from engine.network import Layer, Network, layered, looped_mlp
 from engine.readout import SoftmaxReadout, SquaredError
 from experiments.fuzz.strategies import networks, stacks
 
-PAIR = (Layer("a", 3), Layer("b", 2))
+PAIR = (Layer("a", (3,)), Layer("b", (2,)))
 
 
 @pytest.mark.parametrize("size", [0, -1, 10**30])
 def test_a_size_is_at_least_one_and_at_most_what_an_array_can_have(size: int) -> None:
     wrong = rf"size {size}, expected from 1 to 2147483647\.$"
     with pytest.raises(EngineError, match=f"layer 'a' has {wrong}"):
-        Layer("a", size)
+        Layer("a", (size,))
     with pytest.raises(EngineError, match=f"the input has {wrong}"):
         Network(size, PAIR, (), SquaredError("b"))
     with pytest.raises(EngineError, match=f"the read-out has {wrong}"):
@@ -34,7 +36,7 @@ def test_a_size_is_at_least_one_and_at_most_what_an_array_can_have(size: int) ->
 @pytest.mark.parametrize("size", [2.5, True, "3", None, float("nan")], ids=repr)
 def test_a_size_is_a_whole_number(size: object) -> None:
     for make in (
-        lambda: Layer("a", size),
+        lambda: Layer("a", (size,)),
         lambda: Network(size, PAIR, (), SquaredError("b")),
         lambda: SoftmaxReadout("b", size),
         lambda: looped_mlp(4, size, 3),
@@ -46,9 +48,9 @@ def test_a_size_is_a_whole_number(size: object) -> None:
 
 def test_a_layer_is_named_and_activated_as_known() -> None:
     with pytest.raises(EngineError, match="cannot be called 'input'"):
-        Layer("input", 3)
+        Layer("input", (3,))
     with pytest.raises(EngineError, match=r"'a' has unknown activation 'gelu'; known: tanh, hard"):
-        Layer("a", 3, "gelu")
+        Layer("a", (3,), "gelu")
     with pytest.raises(EngineError, match=r"'layer1' has unknown activation 'gelu'"):
         layered((4, 3, 2), activation="gelu")
 
@@ -75,7 +77,7 @@ def test_layers_and_readout_are_checked() -> None:
     with pytest.raises(EngineError, match="at least one layer"):
         Network(4, (), (), SquaredError("a"))
     with pytest.raises(EngineError, match="two things are called 'a': each layer needs its own"):
-        Network(4, (Layer("a", 3), Layer("a", 2)), (), SquaredError("a"))
+        Network(4, (Layer("a", (3,)), Layer("a", (2,))), (), SquaredError("a"))
     for readout in (SquaredError("c"), SoftmaxReadout("c", 2)):
         with pytest.raises(EngineError, match="the read-out names unknown layer 'c'"):
             Network(4, PAIR, (), readout)
@@ -98,7 +100,7 @@ def test_layers_partition_the_columns_of_a_state(network: Network) -> None:
     state = np.zeros((2, network.units), int)
     for layer in network.layers:
         view = network.of(layer.name, state)
-        assert view.shape == (2, layer.size)
+        assert view.shape == (2, *layer.shape)
         view += 1
     assert (state == 1).all()
 
@@ -116,14 +118,14 @@ def test_halves_colour_the_layers_so_that_no_coupling_stays_inside(network: Netw
 def test_a_network_without_halves_names_the_coupling() -> None:
     with pytest.raises(EngineError, match="coupling 'W_rec' lies inside one"):
         _ = looped_mlp(4, 3, 2).halves
-    three = (*PAIR, Layer("c", 2))
+    three = (*PAIR, Layer("c", (2,)))
     ring = (Dense("ab", "a", "b"), Dense("bc", "b", "c"), Dense("ca", "c", "a"))
     with pytest.raises(EngineError, match=r"coupling '(ab|bc|ca)' lies inside one"):
         _ = Network(4, three, ring, SquaredError("a")).halves
 
 
 def test_a_layer_that_nothing_reaches_has_a_half_too() -> None:
-    island = (*PAIR, Layer("c", 2))
+    island = (*PAIR, Layer("c", (2,)))
     first, second = Network(4, island, (Dense("ab", "a", "b"),), SquaredError("b")).halves
     assert (first, second) == (("b", "c"), ("a",))
 
@@ -146,6 +148,6 @@ def test_a_network_is_a_value_without_arrays(network: Network) -> None:
     _ = network.sizes, network.columns, network.units, network.outputs, network.recurrent
     assert network == twin
     assert hash(network) == hash(twin)
-    wider = Network(network.inputs + 1, network.layers, network.couplings, network.readout)
-    assert network != wider
+    other = replace(network, couplings=network.couplings[:-1])
+    assert network != other
     assert not any(isinstance(part, np.ndarray) for part in _parts(network))

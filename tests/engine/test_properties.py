@@ -160,7 +160,7 @@ def test_padding_a_batch_changes_nothing(case: Case, beta: float, padding: int) 
 
 
 def test_a_hard_sample_does_not_change_the_steps_of_an_easy_one() -> None:
-    network = Network(1, (Layer("a", 2),), (Lateral("W", "a"),), SquaredError("a"))
+    network = Network(1, (Layer("a", (2,)),), (Lateral("W", "a"),), SquaredError("a"))
     backend = NumbaBackend(network, Params(network, np.array([0.99, 0, 0, 0.1])))
     way, clamped = Relaxation(5000, 1e-6), backend.clamp(np.zeros((3, 1)))
     starts = np.array([[0.0, 0.9], [0.9, 0.0], [0.0, 0.0]])

@@ -31,7 +31,7 @@ MANY = settings(max_examples=100)
 SEEDS = st.integers(0, 2**32 - 1)
 MIXED = Network(
     4,
-    (Layer("a", 5), Layer("b", 3), Layer("c", 4)),
+    (Layer("a", (5,)), Layer("b", (3,)), Layer("c", (4,))),
     (
         InputDrive("W_in", "a"),
         Lateral("aa", "a"),

@@ -50,10 +50,10 @@ def test_a_row_learns_only_from_the_positions_of_its_token(seed: int) -> None:
 @given(st.integers(0, 2**32 - 1))
 def test_costs_of_positions_add_up(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    readout, each = TokenReadout("tokens", 3, 5), SoftmaxReadout("tokens", 5)
+    readout, each = TokenReadout("tokens", 5), SoftmaxReadout("tokens", 5)
     blocks = {"W_out": rng.normal(size=(4, 5)), "b_out": rng.normal(size=5)}
-    s, y = rng.normal(size=(6, 12)), readout.targets(rng.integers(5, size=(6, 3)), np.float64)
-    parts = [each.cost(blocks, s[:, 4 * i : 4 * i + 4], y[:, 5 * i : 5 * i + 5]) for i in range(3)]
+    s, y = rng.normal(size=(6, 3, 4)), readout.targets(rng.integers(5, size=(6, 3)), np.float64)
+    parts = [each.cost(blocks, s[:, i], y[:, 5 * i : 5 * i + 5]) for i in range(3)]
     np.testing.assert_allclose(readout.cost(blocks, s, y), sum(parts), rtol=1e-12)
     p = readout.predict(blocks, s)
     np.testing.assert_allclose(p.reshape(6, 3, 5).sum(-1), 1.0, rtol=1e-12)
@@ -62,14 +62,14 @@ def test_costs_of_positions_add_up(seed: int) -> None:
 @given(st.integers(0, 2**32 - 1))
 def test_targets_are_read_back_as_the_tokens_they_were(seed: int) -> None:
     tokens = np.random.default_rng(seed).integers(5, size=(6, 3))
-    readout = TokenReadout("tokens", 3, 5)
+    readout = TokenReadout("tokens", 5)
     np.testing.assert_array_equal(readout.read(readout.targets(tokens)), tokens)
 
 
 def test_targets_that_make_no_sense_are_refused() -> None:
-    readout = TokenReadout("tokens", 3, 5)
+    readout = TokenReadout("tokens", 5)
     for tokens, message in (
-        (np.zeros((2, 4), int), r"expected whole numbers \(samples, 3\)"),
+        (np.zeros(3, int), r"expected whole numbers \(samples, tokens\)"),
         (np.zeros((2, 3)), "target tokens are float64"),
         (np.full((2, 3), 5), "target 5 is outside the 5 outputs"),
         (np.full((2, 3), -1), "target -1 is outside the 5 outputs"),

@@ -30,11 +30,13 @@ class Cubic:
     def layers(self) -> tuple[str, ...]:
         return (self.layer,)
 
-    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        return (sizes[self.layer],)
+    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+        return shapes[self.layer]
 
-    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        return rng.standard_normal(shape)
+    def initial(
+        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
+    ) -> np.ndarray:
+        return rng.standard_normal(self.shape(shapes))
 
     def potential(self, w: Any, x: Any, *states: Any) -> Any:
         return (w * states[0] ** 3).sum(-1) / 3
@@ -87,7 +89,7 @@ def failing(network: Network) -> list[str]:
 def with_coupling(coupling: Any) -> Network:
     return Network(
         3,
-        (Layer("low", 4), Layer("high", 4)),
+        (Layer("low", (4,)), Layer("high", (4,))),
         (InputDrive("W_in", "low"), coupling),
         SoftmaxReadout("high", 2),
     )

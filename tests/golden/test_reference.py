@@ -38,11 +38,13 @@ class Stranger:
     def layers(self) -> tuple[str, ...]:
         return (self.layer,)
 
-    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        return (sizes[self.layer],)
+    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+        return shapes[self.layer]
 
-    def initial(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        return np.zeros(shape)
+    def initial(
+        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
+    ) -> np.ndarray:
+        return np.zeros(self.shape(shapes))
 
     def potential(self, w: np.ndarray, x: np.ndarray, *states: np.ndarray) -> np.ndarray:
         return (w * states[0]).sum(-1)
@@ -191,7 +193,7 @@ def test_state_that_is_not_a_number_stops_at_once() -> None:
 def test_unknown_coupling_is_named() -> None:
     network = Network(
         2,
-        (Layer("hidden", 2),),
+        (Layer("hidden", (2,)),),
         (InputDrive("W_in", "hidden"), Stranger("odd", "hidden")),
         SoftmaxReadout("hidden", 2),
     )

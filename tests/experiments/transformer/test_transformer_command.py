@@ -200,7 +200,7 @@ def test_restarts_find_a_second_equilibrium_where_there_is_one(backend: NumbaBac
     several = []
     for strength in (0.3, 0.7):
         params = Params(TINY.network, np.zeros(TINY.network.size, np.float32))
-        heads = attention.split(params[attention.name])
+        heads = attention.split(params[attention.name], params.network.shapes[attention.layer][0])
         heads.query[:] = heads.key[:] = strength * np.eye(*heads.query.shape[1:])
         backend.load(params)
         found = measures.measure_multistability(backend, x, x, replace(TINY, restarts=4), 42)
