@@ -133,8 +133,7 @@ def _checked_state(config: ModelConfig, state: Any) -> tuple[FloatArray, Blocks]
 
 
 def _checked_block(name: str, shape: tuple[int, ...], tensor: Any) -> FloatArray:
-    plain = isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
-    if not plain or tensor.device.type != "cpu":
+    if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.is_meta:
         raise AdditionError(f"the block '{name}' is no plain tensor")
     if tuple(tensor.shape) != shape:
         raise AdditionError(f"the block '{name}' has shape {tuple(tensor.shape)}, expected {shape}")
