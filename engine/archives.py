@@ -68,7 +68,10 @@ def _checked_members(archive: zipfile.ZipFile, most_bytes: int) -> list[zipfile.
     members = archive.infolist()
     total = sum(info.file_size for info in members)
     if total > most_bytes:
-        raise ArchiveError(f"it unpacks to {total:,} bytes, expected at most {most_bytes:,}.")
+        raise ArchiveError(
+            f"it unpacks to {total:,} bytes, expected at most {most_bytes:,} or an archive "
+            "without compression."
+        )
     names = set()
     for info in members:
         if info.filename in names:
