@@ -1,6 +1,9 @@
 """What can go wrong, as one sentence that names the object and the value."""
 
 from numbers import Real
+from typing import Any
+
+LONGEST_SHOWN = 60
 
 
 class EngineError(ValueError):
@@ -29,3 +32,13 @@ def check_number(name: str, value: float) -> None:
     """Refuse a setting that is no real number at all; its range is checked where it is known."""
     if not isinstance(value, Real):
         raise EngineError(f"{name} is {value!r}, expected a number.")
+
+
+def shown(value: Any) -> str:
+    """Return a value as it goes into a sentence: on one line, and not long."""
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # many levels, or a number of more than 4300 digits
+        size = f" of {value.bit_length()} bits" if isinstance(value, int) else ""
+        return f"<{type(value).__name__}{size}>"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

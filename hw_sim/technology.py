@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from engine.errors import shown
 from hw_sim.layout import KINDS
 
 STATUSES = ("ran", "read", "second-hand", "recalled")
@@ -38,7 +39,6 @@ MOST_PARALLEL = 10**12
 LARGEST_FILE = 1 << 18
 """Bytes; the shipped file has a sixteenth of them."""
 LONGEST_LINE = 4000
-LONGEST_SHOWN = 60
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that no text needs: all controls but the tab and the end of a line."""
 
@@ -128,11 +128,11 @@ def _parse(text: str, path: str) -> dict[str, Technology]:
 
 
 def _technology(name: str, table: Any, path: str) -> Technology:
-    where = f"{path}: technology {_shown(name)}"
+    where = f"{path}: technology {shown(name)}"
     if not name or CONTROL.search(name) or "\n" in name:
         raise TechnologyError(f"{where}: its name has to be words.")
     if not isinstance(table, dict):
-        raise TechnologyError(f"{where} is {_shown(table)}, expected a table.")
+        raise TechnologyError(f"{where} is {shown(table)}, expected a table.")
     _check_known(where, "entry", table, ("title", "note", "reference_bits", *UNITS))
     if "title" not in table:
         raise TechnologyError(f"{where} has no title.")
@@ -143,17 +143,17 @@ def _technology(name: str, table: Any, path: str) -> Technology:
     bits = table.get("reference_bits", 8)
     if not _is_count(bits, MOST_BITS):
         raise TechnologyError(
-            f"{where} has reference_bits {_shown(bits)}, expected from 1 to {MOST_BITS}."
+            f"{where} has reference_bits {shown(bits)}, expected from 1 to {MOST_BITS}."
         )
     for section in UNITS:
         if not isinstance(table.get(section, {}), dict):
-            shown = _shown(table[section])
-            raise TechnologyError(f"{where} has {section} {shown}, expected a table of prices.")
+            found = shown(table[section])
+            raise TechnologyError(f"{where} has {section} {found}, expected a table of prices.")
     if not table.get("energy"):
         raise TechnologyError(f"{where} has no energy prices.")
     prices = {
         section: {
-            entry: _price(f"{where}, {section} of {_shown(entry)}", section, entry, fields)
+            entry: _price(f"{where}, {section} of {shown(entry)}", section, entry, fields)
             for entry, fields in table.get(section, {}).items()
         }
         for section in UNITS
@@ -167,7 +167,7 @@ def _price(where: str, section: str, entry: str, fields: Any) -> Price:
         raise TechnologyError(f"{where}: there is no such event; known: {known}.")
     if not isinstance(fields, dict):
         raise TechnologyError(
-            f"{where} is {_shown(fields)}, expected a table with value, unit, source."
+            f"{where} is {shown(fields)}, expected a table with value, unit, source."
         )
     for field in FIELDS:
         if field not in fields:
@@ -193,7 +193,7 @@ def _number(where: str, name: str, number: Any) -> float:
     real = isinstance(number, int | float) and not isinstance(number, bool)
     if not (real and (number == 0 or LEAST_PRICE <= number <= MOST_PRICE)):
         raise TechnologyError(
-            f"{where} has {name} {_shown(number)}, expected zero, or from {LEAST_PRICE:g} to "
+            f"{where} has {name} {shown(number)}, expected zero, or from {LEAST_PRICE:g} to "
             f"{MOST_PRICE:g}."
         )
     return float(number)
@@ -203,47 +203,30 @@ def _check_choices(where: str, section: str, fields: Mapping[str, Any]) -> None:
     choices = {"unit": tuple(UNITS[section]), "status": STATUSES, "scales": SCALES}
     for field, known in choices.items():
         if field in fields and fields[field] not in known:
-            shown = _shown(fields[field])
-            raise TechnologyError(f"{where} has {field} {shown}; known: {', '.join(known)}.")
+            found = shown(fields[field])
+            raise TechnologyError(f"{where} has {field} {found}; known: {', '.join(known)}.")
     for field in ("node", "source"):
         _check_words(where, field, fields[field])
     parallel = fields.get("parallel", 1)
     if not (_is_count(parallel, MOST_PARALLEL) or parallel in PARALLEL):
         raise TechnologyError(
-            f"{where} has parallel {_shown(parallel)}; expected a count or a place."
+            f"{where} has parallel {shown(parallel)}; expected a count or a place."
         )
 
 
 def _check_known(where: str, what: str, found: Mapping[str, Any], known: tuple[str, ...]) -> None:
     unknown = set(found) - set(known)
     if unknown:
-        raise TechnologyError(f"{where} has the unknown {what} {_shown(min(unknown))}.")
+        raise TechnologyError(f"{where} has the unknown {what} {shown(min(unknown))}.")
 
 
 def _check_words(where: str, field: str, text: Any) -> None:
     if not isinstance(text, str) or not text or CONTROL.search(text):
-        raise TechnologyError(f"{where} has {field} {_shown(text)}, expected words.")
+        raise TechnologyError(f"{where} has {field} {shown(text)}, expected words.")
 
 
 def _is_count(value: Any, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
-
-
-def _shown(value: Any) -> str:
-    """Return a value as it goes into a sentence: on one line, and not long."""
-    try:
-        text = repr(value)
-    except RecursionError:
-        return f"a {type(value).__name__} of many levels"
-    except ValueError:  # Python writes no number of more than 4300 digits
-        return _huge(value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
-
-
-def _huge(value: Any) -> str:
-    if isinstance(value, int):
-        return f"a number of {value.bit_length()} bits"
-    return f"a {type(value).__name__} with a number of thousands of digits"
 
 
 def _plain(what: object) -> str:
