@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from adapters.nir_file import graph_bytes, nir, read_graph
 from engine.arrays import FloatArray
 from engine.backend import Relaxation
 from engine.checkpoint import describe_network, network_from
@@ -24,11 +25,6 @@ from engine.network import Network
 from engine.params import Params
 from engine.readout import SoftmaxReadout
 from engine.spectral import recurrent_matrix
-
-try:
-    import nir as nir
-except ModuleNotFoundError as error:
-    raise ImportError('the NIR adapter needs nir: pip install "settle[nir]".') from error
 
 FORMAT = "settle nir 1"
 OUTPUT = "output"
@@ -98,27 +94,23 @@ def from_nir(graph: Any) -> tuple[Params, LearningRule]:
 
 
 def write_nir(path: Path | str, params: Params, rule: LearningRule | None = None) -> None:
-    """Write the exact graph to an HDF5 file, whole or not at all."""
-    path, graph = Path(path), to_nir(params, rule)
+    """Write the exact graph to an HDF5 file with its checksum, whole or not at all."""
+    path, content = Path(path), graph_bytes(to_nir(params, rule))
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        nir.write(partial, graph)
+        partial.write_bytes(content)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
 
 
 def read_nir(path: Path | str) -> tuple[Params, LearningRule]:
-    """Read what `write_nir` wrote. NIR files hold arrays and text; none of it is executed."""
-    if not Path(path).exists():
-        raise CheckpointError(f"there is no file {path}.")
-    try:
-        graph = nir.read(path)
-    except Exception as error:  # HDF5 and NIR refuse a damaged file in many ways
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise CheckpointError(f"{path} is not a NIR file: {reason}.") from None
-    return from_nir(graph)
+    """Read what `write_nir` wrote, or another tool after it.
+
+    NIR files hold arrays and text; none of it is executed.
+    """
+    return from_nir(read_graph(Path(path)))
 
 
 def to_spiking(params: Params, peak_steps: int = PEAK_STEPS) -> Any:

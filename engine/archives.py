@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from engine.errors import EngineError
+from engine.errors import EngineError, reason
 
 _END = struct.Struct("<4s4H2LH")
 """The last record of an archive without a comment; zipfile does not use the count in it."""
@@ -49,8 +49,7 @@ def read_archive(path: Path, most_bytes: int | None = None) -> dict[str, bytes]:
     except (ArchiveError, PermissionError):
         raise
     except Exception as error:  # damaged bytes fail in as many ways as zipfile has lines
-        reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
-        raise ArchiveError(f"it is no whole archive: {reason}.") from None
+        raise ArchiveError(f"it is no whole archive: {reason(error)}.") from None
 
 
 def read_arrays(path: Path, most_bytes: int | None = None) -> dict[str, npt.NDArray[Any]]:
@@ -68,7 +67,10 @@ def _checked_members(archive: zipfile.ZipFile, most_bytes: int) -> list[zipfile.
     members = archive.infolist()
     total = sum(info.file_size for info in members)
     if total > most_bytes:
-        raise ArchiveError(f"it unpacks to {total:,} bytes, expected at most {most_bytes:,}.")
+        raise ArchiveError(
+            f"it unpacks to {total:,} bytes, expected at most {most_bytes:,} or an archive "
+            "without compression."
+        )
     names = set()
     for info in members:
         if info.filename in names:
@@ -113,6 +115,5 @@ def _array(name: str, content: bytes) -> npt.NDArray[Any]:
         file.seek(0)
         array: npt.NDArray[Any] = npy.read_array(file, allow_pickle=False)
     except Exception as error:  # the header is text that numpy parses
-        reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
-        raise ArchiveError(f"{name!r} is no plain array: {reason}.") from None
+        raise ArchiveError(f"{name!r} is no plain array: {reason(error)}.") from None
     return array

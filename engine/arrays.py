@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from engine.border import shown
-from engine.errors import DivergenceError, EngineError
+from engine.errors import DivergenceError, EngineError, reason, shown
 
 FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -128,12 +127,6 @@ def check_apart(name: str, array: FloatArray, others: Mapping[str, Any]) -> None
     for other, read in others.items():
         if isinstance(read, np.ndarray) and np.may_share_memory(array, read):
             raise EngineError(f"{name} shares memory with {other}, which is read meanwhile.")
-
-
-def reason(error: Exception) -> str:
-    """Return the first sentence of what an exception says, without its full stop."""
-    text = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
-    return text or type(error).__name__
 
 
 def _place(index: tuple[int, ...]) -> str:

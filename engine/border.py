@@ -26,7 +26,7 @@ from typing import (
 
 import numpy as np
 
-from engine.errors import EngineError
+from engine.errors import EngineError, shown
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
 Fits = Callable[[Any], bool]
@@ -70,17 +70,6 @@ def _guarded(function: Any, annotated: Any, title: str) -> Any:
         return function(*values, **named)
 
     return call
-
-
-def shown(value: Any) -> str:
-    """Describe any value in a few words on one line."""
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype} {value.shape}"
-    try:
-        text = " ".join(repr(value).split())
-    except Exception:  # a foreign object may fail to describe itself
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _test_of(hint: Any) -> Fits:

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from engine.archives import read_arrays
-from engine.arrays import reason
 from engine.attention import Attention, Hopfield
 from engine.border import checked
 from engine.coupling import Bias, Dense, InputDrive, Lateral
-from engine.errors import CheckpointError
+from engine.errors import CheckpointError, reason
 from engine.network import Layer, Network
 from engine.params import Params
 from engine.readout import SoftmaxReadout, SquaredError

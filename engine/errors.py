@@ -1,7 +1,12 @@
 """What can go wrong, as one sentence that names the object and the value."""
 
+from typing import Any
+
+import numpy as np
+
 MOST = 2**31 - 1
 """Largest count of anything."""
+LONGEST_SHOWN = 60
 
 
 class EngineError(ValueError):
@@ -32,3 +37,21 @@ def check_seed(seed: int) -> None:
     """Refuse a seed that no generator takes."""
     if seed < 0:
         raise EngineError(f"seed is {seed}, expected zero or more.")
+
+
+def shown(value: Any) -> str:
+    """Return a value as it goes into a sentence: on one line, and not long."""
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} {value.shape}"
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # many levels, a number of more than 4300 digits, or a faulty `__repr__`
+        size = f" of {value.bit_length()} bits" if isinstance(value, int) else ""
+        return f"<{type(value).__name__}{size}>"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def reason(error: Exception) -> str:
+    """Return the first sentence of what an exception says, without its full stop."""
+    text = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+    return text or type(error).__name__

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from engine import checkpoint as files
 from engine.arrays import FloatArray
 from engine.backend import Backend, Relaxation
-from engine.border import checked, shown
-from engine.errors import CheckpointError, EngineError, check_count, check_seed
+from engine.border import checked
+from engine.errors import CheckpointError, EngineError, check_count, check_seed, shown
 from engine.estimator import Recipe, Report, estimate, phases_of, safe_beta, warn_unsafe
 from engine.fingerprint import fingerprint
 from engine.optimizer import Adam, Optimizer, scheduled

@@ -110,6 +110,7 @@ def predict(options: argparse.Namespace, console: Console) -> int:
 def log(options: argparse.Namespace, console: Console) -> int:
     """Write the experiments log."""
     device = pick_device(options.device, np.float32).type
+    load_checkpoint(options.published)  # it is evaluated last, after hours of training
     steps, workers = options.train_steps, options.workers
     settings = LogSettings(options.out, options.published, device, steps, workers)
     path = write_log(settings, lambda line: console.print(line, soft_wrap=True))

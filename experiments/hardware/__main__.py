@@ -10,6 +10,7 @@ Roff / Ron and over defects. Every price has a source and a range; --technology 
 """
 
 import argparse
+import math
 import platform
 import shlex
 import sys
@@ -23,7 +24,8 @@ from rich.console import Console
 
 from engine.errors import EngineError
 from engine.progress import progress_bar
-from experiments.hardware.report import compare_reports, print_summary, write_report
+from experiments.hardware.compare import compare_reports
+from experiments.hardware.report import print_summary, write_report
 from experiments.hardware.runs import Job, Outcome, network_of, run_job
 from experiments.hardware.settings import LEARNERS, SUBSTRATES, TUNED, Settings, changed
 from experiments.hardware.summary import NATURAL, check_prices, summarise
@@ -159,6 +161,16 @@ def _machine() -> dict[str, str]:
     return found | {name: version(name) for name in ("numpy", "numba", "scipy", "scikit-learn")}
 
 
+def _percentage(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.0 < value <= 100.0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0 and up to 100")
+    return value
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m experiments.hardware",
@@ -177,7 +189,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--set", action="append", default=[], metavar="KEY=VALUE",
         help="any setting, such as hidden=32 or crossbar.stuck=0.1")  # fmt: skip
-    add("--target", type=float, metavar="PERCENT",
+    add("--target", type=_percentage, metavar="PERCENT",
         help="accuracy (the highest that all learners of a substrate reach)")  # fmt: skip
     add("--seeds", type=positive, default=3, metavar="N", help=f"seeds from {FIRST_SEED} on (3)")
     add("--no-sweeps", action="store_true", help="leave the sweeps out")

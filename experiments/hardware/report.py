@@ -1,6 +1,5 @@
-"""The files of the hardware report, its tables in the terminal, and two saved reports compared."""
+"""The files of the hardware report, and its tables in the terminal."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -9,19 +8,16 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from engine.errors import EngineError
 from experiments.hardware.document import build_document, lead_sentences
 from experiments.hardware.plots import draw_plots
 from experiments.hardware.summary import Contest, Summary, scaled
 from experiments.hardware.tables import (
     break_even_tables,
-    compare_table,
     headline_table,
     learning_table,
 )
 from experiments.hardware.trends import trends_table
 from experiments.records import write_text
-from experiments.reporting.document import Table
 from experiments.reporting.html_page import render_html
 from experiments.reporting.json_page import render_json
 from experiments.reporting.markdown_page import render_markdown
@@ -117,30 +113,3 @@ def _contest_values(contest: Contest) -> dict[str, Any]:
         "break_even": contest.break_even(),
         "break_even_times": contest.break_even_times(),
     }
-
-
-def compare_reports(first: Path, second: Path) -> Table:
-    """Return two saved reports side by side."""
-    return compare_table(*(_measures(path) for path in (first, second)))
-
-
-def _measures(path: Path) -> dict[str, dict[str, float]]:
-    """Read what two reports can be compared by, or refuse the file in one sentence."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise EngineError(f"{path} cannot be read as a report: {error}.") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise EngineError(f"{path} is no hardware report of this program.")
-    found: dict[str, dict[str, float]] = {}
-    for run in content["runs"]:
-        scores = found.setdefault(f"{run['learner']}, {run['substrate']}", {})
-        scores[f"test accuracy, seed {run['seed']}"] = run["accuracy"]
-    for contest in content["contests"]:
-        name = f"{contest['substrate']}, {contest['technology']}"
-        values = found.setdefault(name, {})
-        values["training energy, J"] = contest["energy_j"]["nominal"]
-        values[f"ratio to {contest['rival']}"] = contest["ratio"]["nominal"]
-        values["inference energy, J"] = contest["inference_energy_j"]["nominal"]
-        values["training time, s"] = contest["latency_s"]["nominal"]
-    return found

@@ -1,15 +1,13 @@
 """A user's own data as a task: `.npz` with arrays `x` and `y`, or CSV with the label last."""
 
 import csv
-import zipfile
-import zlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
+from engine.archives import ArchiveError, read_arrays
 from engine.arrays import FloatArray, IntArray
 from experiments.tasks.task import (
     RawArray,
@@ -26,8 +24,11 @@ SAMPLES_PER_CLASS = 5
 MISSING = ("", "nan")
 """Texts that stand for a label that is not there, in lower case."""
 
-UNREADABLE_NPZ = (EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error, ValueError)
-"""What numpy and zipfile raise on damaged bytes; the OSError of a missing file stands apart."""
+MOST_UNPACKED = 100
+"""How many times its own size an archive may unpack to: only constants pack much better."""
+
+SMALL = 1 << 24
+"""Bytes to which any archive may unpack."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,16 +74,11 @@ def load_table(table: Table, seed: int) -> Split:
 
 
 def _read_npz(path: Path) -> tuple[RawArray, RawArray]:
+    size = path.stat().st_size
     try:
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, NpzFile):
-            with archive:
-                arrays = dict(archive)
-        else:
-            arrays = {}
-    except UNREADABLE_NPZ as error:
-        reason = str(error) or type(error).__name__
-        raise TaskError(f"{path} is not a readable .npz of plain arrays: {reason}.") from None
+        arrays = read_arrays(path, max(SMALL, MOST_UNPACKED * size))
+    except ArchiveError as error:
+        raise TaskError(f"{path} is not a readable .npz of plain arrays: {error}") from None
     for name in ("x", "y"):
         if name not in arrays:
             found = ", ".join(arrays) or "none"

@@ -6,18 +6,22 @@ folder, else downloaded to it. Every file must match its official checksum.
 
 import gzip
 import hashlib
+import math
 import os
-import warnings
+import struct
+import zlib
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.datasets import fetch_file, get_data_home, load_digits
+from sklearn.datasets import get_data_home, load_digits
 from sklearn.model_selection import train_test_split
 
+from experiments.records import write_bytes
 from experiments.tasks.task import (
     Part,
     Split,
@@ -30,31 +34,49 @@ from experiments.tasks.task import (
 VALIDATION_IMAGES = 5_000
 """How many of the official training images are held out for tuning."""
 
+LARGEST_IDX = 60_000 * 28 * 28
+"""Bytes in the largest of the files, unpacked."""
+
+TIMEOUT_S = 60.0
+"""How long a download may stand still."""
+
+
+@dataclass(frozen=True)
+class KnownFile:
+    """What a published file is recognised by, before anything in it is read."""
+
+    size: int
+    sha256: str
+
 
 @dataclass(frozen=True)
 class ImageArchive:
-    """Four gzipped idx files, and where they come from; `checksums` are sha256."""
+    """Four gzipped idx files, and where they come from."""
 
     name: str
     url: str
-    checksums: dict[str, str]
+    files: dict[str, KnownFile]
 
 
 MNIST_FILES = ImageArchive(
     name="mnist",
     url="https://ossci-datasets.s3.amazonaws.com/mnist/",
-    checksums={
-        "train-images-idx3-ubyte.gz": (
-            "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
+    files={
+        "train-images-idx3-ubyte.gz": KnownFile(
+            9_912_422,
+            "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
         ),
-        "train-labels-idx1-ubyte.gz": (
-            "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"
+        "train-labels-idx1-ubyte.gz": KnownFile(
+            28_881,
+            "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
         ),
-        "t10k-images-idx3-ubyte.gz": (
-            "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"
+        "t10k-images-idx3-ubyte.gz": KnownFile(
+            1_648_877,
+            "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
         ),
-        "t10k-labels-idx1-ubyte.gz": (
-            "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
+        "t10k-labels-idx1-ubyte.gz": KnownFile(
+            4_542,
+            "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
         ),
     },
 )
@@ -62,18 +84,22 @@ MNIST_FILES = ImageArchive(
 FASHION_MNIST_FILES = ImageArchive(
     name="fashion_mnist",
     url="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-    checksums={
-        "train-images-idx3-ubyte.gz": (
-            "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"
+    files={
+        "train-images-idx3-ubyte.gz": KnownFile(
+            26_421_880,
+            "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
         ),
-        "train-labels-idx1-ubyte.gz": (
-            "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"
+        "train-labels-idx1-ubyte.gz": KnownFile(
+            29_515,
+            "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
         ),
-        "t10k-images-idx3-ubyte.gz": (
-            "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"
+        "t10k-images-idx3-ubyte.gz": KnownFile(
+            4_422_102,
+            "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
         ),
-        "t10k-labels-idx1-ubyte.gz": (
-            "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"
+        "t10k-labels-idx1-ubyte.gz": KnownFile(
+            5_148,
+            "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
         ),
     },
 )
@@ -112,19 +138,21 @@ def _read_part(archive: ImageArchive, prefix: str) -> Part:
 
 def locate(archive: ImageArchive, filename: str) -> Path:
     """Return the path of a file whose checksum is right, downloading it if need be."""
-    checksum = archive.checksums[filename]
+    known = archive.files[filename]
     data = os.environ.get("SETTLE_DATA")
     if data and (local := Path(data, archive.name, filename)).exists():
-        _verify(local, checksum)
+        try:
+            fault = _fault(local, known)
+        except OSError as error:
+            raise TaskError(f"{local} cannot be read: {error.strerror}.") from None
+        if fault:
+            raise TaskError(f"{local} is corrupt ({fault}): replace it.")
         return local
     try:
-        cache = Path(get_data_home(), "settle", archive.name)
-        cache.mkdir(parents=True, exist_ok=True)
-        with warnings.catch_warnings():
-            # The error below says in one sentence what its warnings say in several.
-            warnings.simplefilter("ignore", UserWarning)
-            url = archive.url + filename
-            return Path(fetch_file(url, folder=cache, sha256=checksum, n_retries=1))
+        cached = Path(get_data_home(), "settle", archive.name, filename)
+        if not cached.exists() or _fault(cached, known):
+            _download(archive.url + filename, cached, known)
+        return cached
     except (OSError, HTTPException) as error:
         raise TaskError(
             f"{archive.name}/{filename} is missing and its download failed ({error}): set "
@@ -132,27 +160,52 @@ def locate(archive: ImageArchive, filename: str) -> Path:
         ) from None
 
 
-def _verify(path: Path, checksum: str) -> None:
-    try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise TaskError(f"{path} cannot be read: {error.strerror}.") from None
-    if found != checksum:
-        raise TaskError(
-            f"{path} is corrupt (sha256 {found[:12]}..., expected {checksum[:12]}...): replace it."
-        )
+def _fault(path: Path, known: KnownFile) -> str:
+    """Say in what a file differs from the published one; nothing if it does not."""
+    found = path.stat().st_size
+    if found != known.size:
+        return f"{found:,} bytes, expected {known.size:,}"
+    with path.open("rb") as file:
+        return _wrong_checksum(hashlib.file_digest(file, "sha256").hexdigest(), known)
+
+
+def _wrong_checksum(found: str, known: KnownFile) -> str:
+    if found == known.sha256:
+        return ""
+    return f"sha256 {found[:12]}..., expected {known.sha256[:12]}..."
+
+
+def _download(url: str, path: Path, known: KnownFile) -> None:
+    """Fetch a file, no more of it than it is known to have, and keep it if it is the right one."""
+    with urlopen(url, timeout=TIMEOUT_S) as answer:
+        content = answer.read(known.size + 1)
+    if len(content) > known.size:
+        raise OSError(f"it has more than {known.size:,} bytes")
+    fault = _wrong_checksum(hashlib.sha256(content).hexdigest(), known)
+    if fault:
+        raise OSError(fault)
+    write_bytes(path, content)
 
 
 def read_idx(path: Path) -> npt.NDArray[np.uint8]:
-    """Read a gzipped idx file of bytes whose checksum has been verified.
+    """Read a gzipped idx file of bytes, no more of it than its own header announces.
 
     Two zeros, a type code and the number of axes `n`; then `n` big-endian lengths; then the bytes.
     """
-    content = gzip.decompress(path.read_bytes())
-    axes = content[3]
-    shape = np.frombuffer(content, ">u4", count=axes, offset=4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape)
+    try:
+        with gzip.open(path) as file:
+            axes = file.read(4)[3]
+            shape = struct.unpack(f">{axes}I", file.read(4 * axes))
+            size = math.prod(shape)
+            if size > LARGEST_IDX:
+                raise TaskError(f"{path} announces {size:,} bytes, at most {LARGEST_IDX:,} fit.")
+            content = file.read(size + 1)
+    except (OSError, EOFError, IndexError, struct.error, zlib.error) as error:
+        raise TaskError(f"{path} is no idx file of bytes: {error}.") from None
+    if len(content) != size:
+        found = f"{len(content):,}" if len(content) < size else f"more than {size:,}"
+        raise TaskError(f"{path} has {found} bytes, expected {size:,}.")
+    return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 DIGITS = Task("digits", "Digits 8x8", inputs=64, classes=10, load=load_digits_split)

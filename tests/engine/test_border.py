@@ -1,6 +1,5 @@
 """No call of the public API ends in anything but a result or one sentence."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,9 @@ from engine import (
     looped_mlp,
 )
 from engine.attention import Attention, Hopfield
-from engine.border import checked, shown
+from engine.border import checked
 from engine.coupling import Bias, Dense, InputDrive, Lateral
+from engine.errors import shown
 from engine.estimator import named_estimator
 from engine.readout import SoftmaxReadout, SquaredError
 from engine.run import Run
@@ -294,16 +294,3 @@ def test_annotations_are_the_border() -> None:
             call(**{"count": 3} | arguments)
     with pytest.raises(TypeError):  # what Python says of any function
         call()
-
-
-def test_a_value_is_shown_on_one_short_line() -> None:
-    class Mute:
-        def __repr__(self) -> str:
-            raise RuntimeError
-
-    for value in (np.zeros((3, 4)), "a\nb" * 99, Mute(), list(range(1000))):
-        assert len(shown(value)) <= 80
-        assert "\n" not in shown(value)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert shown(np.zeros((3, 4))) == "an array of float64 (3, 4)"

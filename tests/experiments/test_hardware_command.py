@@ -195,6 +195,16 @@ def test_bad_input_gets_one_sentence_and_no_files(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("target", ["nan", "inf", "-1", "0", "101", "1e400", "most"])
+def test_a_target_that_no_learner_can_reach_is_refused_before_the_work(
+    target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        command.main(["--target", target])
+    assert stopped.value.code == 2
+    assert f"'{target}' is not a number above 0 and up to 100" in capsys.readouterr().err
+
+
 def test_a_price_without_a_unit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "my.toml"
     path.write_text(

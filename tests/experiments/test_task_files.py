@@ -1,4 +1,5 @@
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -97,5 +98,53 @@ def test_a_single_array_is_not_a_task(tmp_path):
     path = tmp_path / "a.npz"
     with path.open("wb") as file:
         np.save(file, X)
-    with pytest.raises(TaskError, match="no array 'x'; its named arrays: none"):
+    with pytest.raises(TaskError, match=r"a\.npz is not a readable .npz .* not a zip file\.$"):
         task_from_file(path)
+
+
+def packed_zeros(path, samples):
+    """An archive of constant inputs, which packs them to a thousandth."""
+    x, y = np.zeros((samples, 1000)), np.arange(samples) % 2
+    np.savez_compressed(path, x=x, y=y)
+    return x.nbytes
+
+
+def test_an_archive_that_unpacks_to_far_more_than_it_is_is_refused_unread(tmp_path):
+    path = tmp_path / "a.npz"
+    size = packed_zeros(path, 5000)
+    assert size > 500 * path.stat().st_size
+    tracemalloc.start()
+    try:
+        with pytest.raises(TaskError, match=r"unpacks to 40,0.* bytes, .*without compression\.$"):
+            task_from_file(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_data_that_packs_well_is_taken_if_it_is_small_or_was_not_packed_that_well(tmp_path):
+    path = tmp_path / "a.npz"
+    packed_zeros(path, 1000)
+    assert task_from_file(path).inputs == 1000
+    x = np.zeros((5000, 1000))
+    x[:, ::40] = np.random.default_rng(0).normal(size=(5000, 25))
+    np.savez_compressed(path, x=x, y=np.arange(5000) % 2)
+    assert task_from_file(path).inputs == 1000
+
+
+def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path):
+    path = write(tmp_path / "a.npz", {"x": X, "y": Y})
+    whole, expected = path.read_bytes(), task_from_file(path).load(0)
+    draw, refused = np.random.default_rng(0), 0
+    for start in range(0, len(whole) - 4, 4):
+        damaged = bytearray(whole)
+        damaged[start + draw.integers(4)] ^= 1 << draw.integers(8)
+        try:
+            split = task_from_file(write(path, bytes(damaged))).load(0)
+        except TaskError:
+            refused += 1
+            continue
+        for letter in "xy":
+            for found, kept in zip(parts(split, letter), parts(expected, letter), strict=True):
+                assert found.tobytes() == kept.tobytes(), start
+    assert refused > (X.nbytes + Y.nbytes) / 4 - 1

@@ -3,6 +3,7 @@ import hashlib
 import itertools
 import pickle
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -104,7 +105,7 @@ def idx_gz(array):
 def archive(tmp_path, monkeypatch):
     """Sixty random 3x3 images for the parser, in the place from which they are downloaded."""
     rng = np.random.default_rng(0)
-    checksums = {}
+    files = {}
     for prefix, count in (("train", 40), ("t10k", 20)):
         arrays = {
             f"{prefix}-images-idx3-ubyte.gz": rng.integers(256, size=(count, 3, 3), dtype=np.uint8),
@@ -115,11 +116,11 @@ def archive(tmp_path, monkeypatch):
             path = tmp_path / "site" / "tiny" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-            checksums[name] = hashlib.sha256(content).hexdigest()
+            files[name] = images.KnownFile(len(content), hashlib.sha256(content).hexdigest())
     monkeypatch.setattr(images, "VALIDATION_IMAGES", 10)
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "cache"))
     monkeypatch.delenv("SETTLE_DATA", raising=False)
-    return images.ImageArchive("tiny", f"file://localhost{tmp_path}/site/tiny/", checksums)
+    return images.ImageArchive("tiny", f"file://localhost{tmp_path}/site/tiny/", files)
 
 
 def test_idx_files_are_parsed_in_order(archive, tmp_path, monkeypatch):
@@ -150,13 +151,65 @@ def test_missing_data_says_what_to_do(archive, tmp_path, monkeypatch):
 
 def test_a_corrupt_file_is_named(archive, tmp_path, monkeypatch):
     path = tmp_path / "site" / "tiny" / "t10k-labels-idx1-ubyte.gz"
-    path.write_bytes(path.read_bytes()[:-5])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + b"?")
     monkeypatch.setenv("SETTLE_DATA", str(tmp_path / "site"))
     with pytest.raises(TaskError, match=r"t10k-labels-idx1-ubyte.gz is corrupt \(sha256"):
         images.load_archive_split(archive, 0)
     monkeypatch.delenv("SETTLE_DATA")
-    with pytest.raises(TaskError, match=r"t10k-labels.*download failed.*SHA256"):
+    with pytest.raises(TaskError, match=r"t10k-labels.*download failed \(sha256"):
         images.load_archive_split(archive, 0)
+    assert not [p for p in tmp_path.rglob("*t10k-labels*") if p != path]
+
+
+def test_no_more_is_read_than_a_file_is_known_to_have(archive, tmp_path, monkeypatch):
+    name = "train-images-idx3-ubyte.gz"
+    path = tmp_path / "site" / "tiny" / name
+    path.write_bytes(bytes(1 << 26))
+    tracemalloc.start()
+    try:
+        with pytest.raises(TaskError, match=r"download failed \(it has more than [\d,]+ bytes\)"):
+            images.locate(archive, name)
+        monkeypatch.setenv("SETTLE_DATA", str(tmp_path / "site"))
+        message = r"is corrupt \(67,108,864 bytes, expected \d+\)"
+        with pytest.raises(TaskError, match=message):
+            images.locate(archive, name)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_corrupt_file_in_the_cache_is_fetched_again(archive):
+    name = "train-images-idx3-ubyte.gz"
+    path = images.locate(archive, name)
+    whole = path.read_bytes()
+    path.write_bytes(whole[::-1])
+    assert images.locate(archive, name).read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 3]) + bytes(1 << 26)), "more than 3 bytes"),
+        (gzip.compress(bytes([0, 0, 8, 2, 0, 1, 0, 0, 0, 1, 0, 0])), r"4,294,967,296 bytes, at m"),
+        (gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 3, 1, 2])), "has 2 bytes, expected 3"),
+        (gzip.compress(b"\0\0"), "no idx file"),
+        (gzip.compress(bytes([0, 0, 8, 3, 0, 0, 0, 3])), "no idx file"),
+        (gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 3]))[:-6], "no idx file"),
+        (b"no gzip", "no idx file"),
+    ],
+    ids=["too-long", "too-large", "too-short", "no-axes", "no-lengths", "cut", "text"],
+)
+def test_an_idx_file_is_read_as_far_as_its_own_header_says(tmp_path, content, message):
+    path = tmp_path / "file.gz"
+    path.write_bytes(content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(TaskError, match=message):
+            images.read_idx(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_no_episode_is_in_two_parts():

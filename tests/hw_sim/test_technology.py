@@ -1,11 +1,25 @@
 """Prices: a schema that refuses in one sentence, and what ships with the package."""
 
+import json
+import math
+import tomllib
+from collections.abc import Iterator
+from copy import deepcopy
+from datetime import datetime
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from hw_sim.cost import draw_prices
 from hw_sim.technology import (
+    PARALLEL,
     STATUSES,
+    Technology,
     TechnologyError,
     load_technologies,
     shipped_technologies,
@@ -65,13 +79,38 @@ def test_a_missing_price_names_the_event(tmp_path: Path) -> None:
         ({"status": '"sure"'}, "has status 'sure'"),
         ({"low": "3.0"}, "not in order"),
         ({"low": "0"}, "its range is logarithmic"),
-        ({"value": '"one"'}, "has value 'one', expected zero or more"),
-        ({"low": "-1.0"}, "has low -1.0, expected zero or more"),
+        ({"value": '"one"'}, "has value 'one', expected zero, or from"),
+        ({"low": "-1.0"}, "has low -1.0, expected zero, or from"),
         ({"colour": '"red"'}, "unknown field 'colour'"),
         ({"event": "thought"}, "there is no such event"),
         ({"scales": '"age"'}, "has scales 'age'"),
         ({"source": '""'}, "has source '', expected words"),
         ({"section": "latency"}, "has unit 'pJ'; known: ps, ns"),
+        ({"unit": '["pJ"]'}, r"energy of 'mac' has unit \['pJ'\]; known: fJ"),
+        ({"unit": "{}"}, "energy of 'mac' has unit {}; known: fJ"),
+        ({"status": "[1]"}, r"has status \[1\]; known"),
+        ({"scales": "[[1]]"}, r"has scales \[\[1\]\]; known: none"),
+        ({"section": "latency", "unit": '"ns"', "parallel": "0x" + "f" * 400}, "has parallel 4446"),
+        ({"section": "latency", "unit": '"ns"', "parallel": "[1]"}, r"has parallel \[1\]"),
+        (
+            {
+                "section": "endurance",
+                "event": "weight_write",
+                "unit": '"writes"',
+                "value": "0",
+                "low": "0",
+            },
+            "has value 0, expected more",
+        ),
+        ({"high": "0x" + "f" * 400}, "has high 4446"),
+        ({"high": "0x" + "f" * 3800}, "has high <int of 15200 bits>"),
+        ({"high": "9" * 400}, "has high 9999"),
+        ({"high": "inf"}, "has high inf, expected zero, or from"),
+        ({"value": "nan"}, "has value nan, expected zero, or from"),
+        ({"low": "1e-320"}, "has low 1e-320, expected zero, or from"),
+        ({"low": "true"}, "has low True, expected zero, or from"),
+        ({"source": r'"a\u0000b"'}, r"has source 'a\\x00b', expected words"),
+        ({"node": "1979-05-27"}, r"has node datetime\.date\(1979, 5, 27\), expected words"),
     ],
 )
 def test_a_bad_file_gets_one_sentence(
@@ -90,9 +129,132 @@ def test_what_is_no_technology_at_all_is_refused(tmp_path: Path) -> None:
         ('[mine]\ntitle = "Mine"', "has no energy prices"),
         ("[mine]\nnote = 'x'", "has no title"),
         ('[mine]\ntitle = "Mine"\ncolour = 1', "unknown entry 'colour'"),
+        ('[mine]\ntitle = "Mine"\nenergy = 5', "technology 'mine' has energy 5, expected a table"),
+        ('[mine]\ntitle = "Mine"\nenergy = [{}]', r"has energy \[{}\], expected a table"),
+        ("[mine]\ntitle = 3", "has title 3, expected words"),
+        ('[mine]\ntitle = "Mine"\nnote = [1]', r"has note \[1\], expected words"),
+        ('[mine]\ntitle = "Mine"\nreference_bits = true', "has reference_bits True, expected"),
+        ('[mine]\ntitle = "Mine"\nreference_bits = 0x' + "f" * 400, "has reference_bits 4446"),
+        ('["a\\nb"]\ntitle = "Mine"', r"technology 'a\\nb': its name has"),
+        ("mine = " + "[" * 3000, "is nested too deeply"),
+        ("mine = " + "9" * 3900, r"technology 'mine' is 9999.*\.\.\., expected a table"),
+        ("mine = " + "9" * 5000, "has a line of 5,007 characters"),
+        (".".join("a" * 30_000) + " = 1", "has a line of 60,003 characters, expected at most"),
+        (".".join("a" * 1500) + " = 1", "technology 'a' has the unknown entry 'a'"),
+        ("# a comment\n" * 30_000, "has 360,000 bytes, expected at most 262,144"),
+        ("mine = 1\0", "is not TOML"),
     ):
         path.write_text(text)
         with pytest.raises(TechnologyError, match=message):
             load_technologies(path)
-    with pytest.raises(TechnologyError, match="cannot be read"):
-        load_technologies(tmp_path / "none.toml")
+    for name in ("none.toml", "", "a\0b.toml"):
+        with pytest.raises(TechnologyError, match="cannot be read"):
+            load_technologies(tmp_path / name)
+
+
+TEXT = files("hw_sim").joinpath("technologies.toml").read_text(encoding="utf-8")
+SHIPPED = {name: tomllib.loads(TEXT)[name] for name in ("digital_45nm", "rram_crossbar")}
+
+
+def _places(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(node, dict):
+        for key, below in node.items():
+            yield (*path, key)
+            yield from _places(below, (*path, key))
+
+
+def _toml(value: Any) -> str:
+    """Write a value as TOML, tables inline: the module of the standard library only reads."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case dict():
+            inside = ", ".join(
+                f"{json.dumps(key)} = {_toml(below)}" for key, below in value.items()
+            )
+            return f"{{ {inside} }}"
+        case list():
+            return f"[{', '.join(map(_toml, value))}]"
+        case str():
+            return json.dumps(value).replace("\x7f", "\\u007f")
+        case int():
+            return hex(value) if value >= 0 else str(value)
+        case datetime():
+            return value.isoformat()
+    return repr(value)
+
+
+def _lines(table: dict[str, Any], names: str = "", depth: int = 3) -> Iterator[str]:
+    """Write a document with one line for each price."""
+    for key, below in table.items():
+        name = f"{names}{json.dumps(key)}"
+        if isinstance(below, dict) and below and depth > 1:
+            yield from _lines(below, f"{name}.", depth - 1)
+        else:
+            yield f"{name} = {_toml(below)}"
+
+
+def test_the_shipped_document_survives_being_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text("\n".join(_lines(SHIPPED)), encoding="utf-8")
+    shipped = shipped_technologies()
+    assert load_technologies(path) == {name: shipped[name] for name in SHIPPED}
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], max_codepoint=0xFFFF), max_size=5)
+ODD = st.recursive(
+    st.one_of(
+        st.sampled_from(["pJ", "unit", "none", "", "\0", "\n", 0, 1, True, 10**400, -(10**400)]),
+        st.sampled_from([1e308, 5e-324, 1e-18, 1e18, 0.0, -0.0, math.inf, math.nan]),
+        st.floats(), st.integers(), TEXTS, st.datetimes(),
+    ),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=5,
+)  # fmt: skip
+
+
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.sampled_from(list(_places(SHIPPED))), ODD, st.sampled_from(["replace", "add", "name"]))
+def test_whatever_stands_in_a_file_it_is_usable_or_refused_in_one_sentence(
+    tmp_path: Path, place: tuple[str, ...], odd: Any, how: str
+) -> None:
+    content = deepcopy(SHIPPED)
+    parent = content
+    for key in place[:-1]:
+        parent = parent[key]
+    if how == "replace":
+        parent[place[-1]] = odd
+    elif how == "add":
+        parent["odd"] = odd
+    else:
+        parent[str(odd)[:50]] = parent.pop(place[-1])
+    path = tmp_path / "my.toml"
+    path.write_text("\n".join(_lines(content)), encoding="utf-8")
+    try:
+        found = load_technologies(path)
+    except TechnologyError as error:
+        sentence = str(error)
+    else:
+        _check_usable(found)
+        sentence = f"{path} is read."
+    assert sentence.startswith(str(path))
+    assert sentence.endswith(".")
+    assert sentence.isprintable()
+    assert len(sentence) < len(str(path)) + 400
+
+
+def _check_usable(found: dict[str, Technology]) -> None:
+    """Do with every price what a bill does; a warning of numpy is an error."""
+    for technology in found.values():
+        assert 1 <= technology.reference_bits <= 1024
+        for section, price in technology.listed():
+            drawn = draw_prices({price.name: (1.0, price)})[price.name]
+            assert np.isfinite(drawn).all()
+            assert price.low <= price.value <= price.high
+            assert math.isfinite(
+                1e15 * price.value / (1 if price.parallel in PARALLEL else price.parallel)
+            )
+            if section == "endurance":
+                assert 1 / price.value > 0

@@ -1,6 +1,8 @@
 import os
 import pickle
+import tracemalloc
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -79,6 +81,7 @@ def test_every_block_is_checked_for_shape_kind_and_finite_numbers(tmp_path, cont
             (block.long(), "expected real numbers"),
             (torch.full_like(block, float("nan")), "not finite"),
             ([1.0], "no plain tensor"),
+            (torch.zeros(block.shape, device="meta"), "no plain tensor"),
         ):
             said = refused(
                 tmp_path, content | {"model_state": content["model_state"] | {name: wrong}}
@@ -101,6 +104,7 @@ def test_an_output_map_that_is_not_tied_is_refused(tmp_path, content):
         ({"model_config": None}, "expected a table"),
         ({"model_config": {"d_model": "7"}}, "d_model is '7'"),
         ({"params": 457}, "457 parameters"),
+        ({"params": torch.ones(3)}, "no number"),
         ({"step": "late"}, "no number"),
         ({"training": 3}, "no table"),
     ],
@@ -137,7 +141,7 @@ def test_a_file_that_is_damaged_or_none_at_all_is_refused(tmp_path):
     cut, gap = whole[: len(whole) // 2], whole[:200] + whole[260:]
     for damaged in (cut, gap, b"", b".", b"no checkpoint"):
         path.write_bytes(damaged)
-        with pytest.raises(AdditionError, match=r"no usable checkpoint: it is damaged, was not"):
+        with pytest.raises(AdditionError, match=r"no usable checkpoint: it is no whole archive"):
             load_checkpoint(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("nothing", "")
@@ -145,6 +149,50 @@ def test_a_file_that_is_damaged_or_none_at_all_is_refused(tmp_path):
         load_checkpoint(path)
     with pytest.raises(AdditionError, match="there is no file"):
         load_checkpoint(tmp_path / "absent.pt")
+
+
+def values_of(checkpoint):
+    """Return all that a checkpoint holds, fit for `==`, bit for bit."""
+    training = {
+        name: value.numpy().tobytes() if isinstance(value, torch.Tensor) else value
+        for name, value in checkpoint.training.items()
+    }
+    frozen = {name: block.tobytes() for name, block in checkpoint.frozen.items()}
+    rest = checkpoint.config, checkpoint.step, checkpoint.val_exact
+    return checkpoint.flat.tobytes(), frozen, training, *rest
+
+
+def test_a_flipped_bit_anywhere_is_refused_or_changes_nothing(tmp_path):
+    path = tmp_path / "model.pt"
+    training = {"moments": torch.rand(2, 456), "rng": '{"state": 3}', "elapsed": 1.5}
+    save_checkpoint(path, replace(random_checkpoint(), training=training), {"seed": 1})
+    whole = path.read_bytes()
+    expected = values_of(load_checkpoint(path))
+    draw, sentences = np.random.default_rng(0), []
+    for start in range(0, len(whole) - 16, 16):  # no region is left out
+        damaged = bytearray(whole)
+        damaged[start + draw.integers(16)] ^= 1 << draw.integers(8)
+        path.write_bytes(damaged)
+        try:
+            assert values_of(load_checkpoint(path)) == expected, start
+        except AdditionError as error:
+            sentences.append(str(error))
+    assert all(s.startswith(f"{path} is no usable checkpoint: ") for s in sentences)
+    assert not any("\n" in s for s in sentences)
+    assert len(sentences) > 3 * 456 * 4 / 16  # at least the flips in the parameters and moments
+
+
+def test_an_archive_that_unpacks_to_more_than_its_file_is_refused_unread(tmp_path):
+    path = tmp_path / "bomb.pt"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb/data.pkl", bytes(1 << 26))
+    tracemalloc.start()
+    try:
+        with pytest.raises(AdditionError, match="it unpacks to 67,108,864 bytes, expected at most"):
+            load_checkpoint(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_file_of_another_kind_of_table_is_refused(tmp_path):

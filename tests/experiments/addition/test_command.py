@@ -150,6 +150,26 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(
     assert not list(tmp_path.rglob("*.*"))
 
 
+@pytest.mark.parametrize("content", [None, b"", b"no checkpoint", b"cut"])
+def test_a_bad_published_checkpoint_is_refused_before_anything_is_trained(
+    content, saved, tmp_path, monkeypatch, capsys
+):
+    def train(*_, **__):
+        raise AssertionError("the training began")
+
+    monkeypatch.setattr(log, "train_all", train)
+    path = tmp_path / "published.pt"
+    if content is not None:
+        path.write_bytes(saved.read_bytes()[:-100] if content == b"cut" else content)
+    out = tmp_path / "out"
+    assert command.main(["log", "--published", str(path), "--out", str(out)]) == 2
+    printed = capsys.readouterr().out
+    assert printed.startswith("Error: ")
+    assert str(path) in printed
+    assert printed.count("\n") == 1
+    assert not out.exists()
+
+
 def test_a_device_that_is_not_there_is_refused(saved, capsys):
     absent = next(name for name in ("cuda", "mps") if name not in present_devices())
     for given in (

@@ -1,0 +1,119 @@
+"""A saved report is compared, and anything else is refused in one sentence, whatever it holds."""
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import experiments.hardware.__main__ as command
+from experiments.hardware.compare import compare_reports
+from experiments.hardware.report import FORMAT
+
+RANGE = {"nominal": 2.0, "low": 1.0, "high": 3.0}
+CONTEST = {
+    "substrate": "digital", "technology": "digital_45nm", "rival": "backprop", "energy_j": RANGE,
+    "ratio": RANGE, "inference_energy_j": RANGE, "latency_s": RANGE,
+}  # fmt: skip
+RUN = {"learner": "eqprop", "substrate": "digital", "seed": 42, "accuracy": 0.5}
+REPORT = {"format": FORMAT, "runs": [RUN], "contests": [CONTEST]}
+
+
+def compare(path: Path, text: str) -> tuple[int, str]:
+    """Run the command on a report and a text."""
+    good, odd = path / "good.json", path / "odd.json"
+    good.write_text(json.dumps(REPORT), encoding="utf-8")
+    odd.write_text(text, encoding="utf-8")
+    with redirect_stdout(io.StringIO()) as printed:
+        code = command.main(["--compare", str(good), str(odd)])
+    return code, printed.getvalue()
+
+
+def check_refusal(path: Path, code: int, printed: str) -> None:
+    assert code == 2
+    assert printed.startswith(f"Error: {path / 'odd.json'} ")
+    assert printed.endswith(".\n")
+    assert printed[:-1].isprintable()
+    assert len(printed) < len(str(path)) + 300
+
+
+def test_every_measure_is_compared(tmp_path: Path) -> None:
+    other = json.loads(json.dumps(REPORT).replace("2.0", "3.0"))
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    first.write_text(json.dumps(REPORT))
+    second.write_text(json.dumps(other))
+    rows = compare_reports(first, second).rows
+    ratios = {row[1]: row[-1] for row in rows}
+    assert ratios == {
+        "test accuracy, seed 42": "1", "training energy, J": "1.5", "ratio to backprop": "1.5",
+        "inference energy, J": "1.5", "training time, s": "1.5",
+    }  # fmt: skip
+
+
+def test_a_number_that_was_not_finite_when_it_was_saved_is_left_open(tmp_path: Path) -> None:
+    code, printed = compare(tmp_path, json.dumps(REPORT).replace("2.0", "null"))
+    assert code == 0
+    assert printed.count("nan") == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"a":' * 100_000, "nested too deeply"),
+        ("", "cannot be read as a report: Expecting value"),
+        ("9" * 5000, "cannot be read as a report: Exceeds the limit"),
+        ("[]", "its format is not"),
+        ('{"format": []}', "its format is not"),
+        (json.dumps({"format": FORMAT}), "its runs are None, expected a list"),
+        (json.dumps(REPORT | {"runs": [3]}), "entry 1 of its runs is 3, expected a table"),
+        (json.dumps(REPORT | {"runs": [{}]}), "entry 1 of its runs has no learner"),
+        (json.dumps(REPORT | {"runs": [RUN, RUN | {"seed": "x"}]}), "entry 2 of its runs has seed"),
+        (json.dumps(REPORT | {"runs": [RUN | {"accuracy": [1]}]}), "has accuracy [1], expected a"),
+        (json.dumps(REPORT | {"contests": [CONTEST | {"ratio": 1}]}), "ratio in entry 1 of its"),
+        (json.dumps(REPORT | {"contests": [CONTEST | {"rival": "\x1b[2J"}]}), "expected words"),
+    ],
+    ids=range(13),
+)
+def test_what_is_no_report_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    code, printed = compare(tmp_path, text)
+    check_refusal(tmp_path, code, printed)
+    assert message in printed
+
+
+def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    if isinstance(node, dict | list):
+        for key in node if isinstance(node, dict) else range(len(node)):
+            yield from places(node[key], (*path, key))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+    | st.sampled_from([10**400, -(10**400), 1e308, 5e-324, 0, "\0", "[red]", "\ud800"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)  # fmt: skip
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(list(places(REPORT))), JSON, st.booleans())
+def test_any_value_in_any_place_is_compared_or_refused(
+    tmp_path: Path, place: tuple[Any, ...], odd: Any, deep: bool
+) -> None:
+    content: Any = {"": deepcopy(REPORT)}
+    parent = content
+    for key in ("", *place)[:-1]:
+        parent = parent[key]
+    parent[("", *place)[-1]] = {"nominal": odd} if deep else odd
+    code, printed = compare(tmp_path, json.dumps(content[""]))
+    if code == 0:
+        assert "training energy, J" in printed
+    else:
+        check_refusal(tmp_path, code, printed)
