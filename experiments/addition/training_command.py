@@ -13,12 +13,13 @@ from joblib import cpu_count
 from rich.console import Console
 
 from adapters.torch_arrays import pick_device
-from experiments.addition.config import TYINGS, AdditionError, ModelConfig, TrainConfig
+from experiments.addition.config import TYINGS, ModelConfig, TrainConfig
 from experiments.addition.fast_model import runs_compiled
 from experiments.addition.reliability import result_table, write_group
 from experiments.addition.runs import read_metrics
 from experiments.addition.train import train_all
-from experiments.options import positive
+from experiments.options import named_path, plain_name, seed_count, worker_count
+from experiments.output import prepare_output
 from experiments.reporting.terminal_table import rich_table
 
 
@@ -27,12 +28,11 @@ def train(options: argparse.Namespace, given: Sequence[str], console: Console) -
     model = ModelConfig(**_chosen(ModelConfig, options))
     first = TrainConfig(**_chosen(TrainConfig, options))
     settings = [replace(first, seed=first.seed + k) for k in range(options.seeds)]
-    if Path(options.run_name).name != options.run_name:
-        raise AdditionError(f"the run name '{options.run_name}' is no plain name of a folder.")
     base: Path = options.out / options.run_name
     alone = len(settings) == 1
     folders = [base if alone else base / f"seed_{train.seed}" for train in settings]
     device = pick_device(options.device, np.float32).type
+    prepare_output(base, "summary.json", "report.md", "grokking.png")
     if device == "cpu" and not runs_compiled(model):
         console.print("The kernels know one layer with one head: this model trains on torch.")
     summaries = train_all(
@@ -55,10 +55,18 @@ def train(options: argparse.Namespace, given: Sequence[str], console: Console) -
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options; their names are those of the published code where it has them."""
     add = parser.add_argument
-    add("--run-name", required=True, metavar="NAME", help="folder of the run, below --out")
-    add("--out", type=Path, default=Path("results/runs"), help="folder of runs (results/runs)")
-    add("--seeds", type=positive, default=1, metavar="N", help="train N seeds from --seed on (1)")
-    add("--workers", type=positive, default=cpu_count(), metavar="N", help="at once (cores)")
+    add(
+        "--run-name",
+        type=plain_name,
+        required=True,
+        metavar="NAME",
+        help="folder of the run, below --out",
+    )
+    add(
+        "--out", type=named_path, default=Path("results/runs"), help="folder of runs (results/runs)"
+    )
+    add("--seeds", type=seed_count, default=1, metavar="N", help="train N seeds from --seed on (1)")
+    add("--workers", type=worker_count, default=cpu_count(), metavar="N", help="at once (cores)")
     add("--device", default="cpu", help="cpu, cuda, mps or auto; all seeds in one stack if not cpu")
     add("--fresh", action="store_true", help="train again instead of going on")
     model, train = ModelConfig(), TrainConfig()
