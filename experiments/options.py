@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from joblib import cpu_count
+
 EXIT_CODES = """exit codes:
   0    done
   1    done, and a goal or a claim was missed (where the command judges one)
@@ -29,6 +31,17 @@ def command_parser(
         epilog="\n\n".join(filter(None, (epilog, EXIT_CODES))),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def add_out(parser: argparse.ArgumentParser, folder: str) -> None:
+    """Declare `--out`, the folder of all that a command writes."""
+    parser.add_argument("--out", type=named_path, default=Path(folder), help=f"folder ({folder})")
+
+
+def add_workers(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare `--workers`, how many things called `what` are done at once."""
+    more = {"type": worker_count, "default": cpu_count(), "metavar": "N"}
+    parser.add_argument("--workers", help=f"{what} at once (cores)", **more)
 
 
 def parse(

@@ -40,7 +40,7 @@ def guarded(
         with terminable():
             return work()
     except WorkerLostError as error:
-        return refused(console, f"{error} {stopped}")
+        return refused(console, f"{error} {stopped}".rstrip())
     except expected as error:
         return refused(console, str(error))
     except MemoryError as error:

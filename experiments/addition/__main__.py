@@ -12,10 +12,8 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
-from joblib import cpu_count
 from rich.console import Console
 
 from adapters.torch_arrays import pick_device
@@ -27,7 +25,14 @@ from experiments.addition.config import AdditionError
 from experiments.addition.data import LIMIT, TEST_SEEDS, Pairs, decode, prompts
 from experiments.addition.evaluate import FAILURES_SHOWN, Score, answerer, as_result, benchmark
 from experiments.addition.log import LogSettings, write_log
-from experiments.options import command_parser, named_path, parse, positive, worker_count
+from experiments.options import (
+    add_out,
+    add_workers,
+    command_parser,
+    named_path,
+    parse,
+    positive,
+)
 from experiments.output import prepare_output
 from experiments.records import write_text
 from experiments.reporting.document import Table
@@ -134,13 +139,10 @@ def _parser() -> argparse.ArgumentParser:
     single.add_argument("b", type=_operand, help="below 10^10")
     single.add_argument("--checkpoint", type=named_path, required=True, help="the model that adds")
     story = commands.add_parser("log", help="reproduce experiments E1 to E4")
-    story.add_argument(
-        "--published", type=named_path, required=True, help="the published checkpoint"
-    )
-    story.add_argument("--out", type=named_path, default=Path("results/addition"), help="folder")
+    story.add_argument("--published", type=named_path, required=True, help="published checkpoint")
+    add_out(story, "results/addition")
     story.add_argument("--train-steps", type=positive, default=54_000, help="updates (54000)")
-    cores = cpu_count()
-    story.add_argument("--workers", type=worker_count, default=cores, help="at once (cores)")
+    add_workers(story, "trainings")
     for command in (asked, single, story):
         command.add_argument("--device", default="cpu", help="cpu, cuda, mps or auto (cpu)")
     eqprop_command.add_options(

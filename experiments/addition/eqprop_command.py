@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import cpu_count
 from rich.console import Console
 
 from engine.progress import progress_bar
@@ -22,7 +21,7 @@ from experiments.addition.energy_adder import (
 )
 from experiments.addition.eqprop_cell import CASES, CellResult, CellSettings, judge_cell
 from experiments.addition.reliability import reliability
-from experiments.options import named_path, positive, seed_count, seed_number, worker_count
+from experiments.options import add_out, add_workers, positive, seed_count, seed_number
 from experiments.output import prepare_output
 from experiments.pool import as_finished
 from experiments.records import write_text
@@ -30,7 +29,6 @@ from experiments.reporting.document import Table
 from experiments.reporting.terminal_table import rich_table
 from experiments.transformer.training import METHODS
 
-FOLDER = Path("results/addition")
 MOST_SUMS = len(TEST_SEEDS) * TEST_SIZE
 
 
@@ -110,9 +108,9 @@ def add_options(adder: argparse.ArgumentParser, research: argparse.ArgumentParse
         add("--seeds", type=seed_count, default=seeds, metavar="N", help=f"how many ({seeds})")
         add("--seed", type=seed_number, default=0, metavar="N", help="the first (0)")
         add("--updates", type=positive, default=updates, metavar="N", help=f"updates ({updates})")
-        add("--out", type=named_path, default=FOLDER, help=f"folder ({FOLDER})")
+        add_out(parser, "results/addition")
     many = f"at most {MOST_SUMS:,} ({MOST_SUMS:,})"
     adder.add_argument("--sums", type=positive, default=MOST_SUMS, metavar="N", help=many)
     add = research.add_argument
     add("--digits", type=positive, nargs="+", default=[2, 3], metavar="N", help="of operands (2 3)")
-    add("--workers", type=worker_count, default=cpu_count(), metavar="N", help="at once (cores)")
+    add_workers(research, "trainings")

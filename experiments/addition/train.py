@@ -43,9 +43,7 @@ def train_all(
 
     On a CPU each has a process with one thread, on another device all are one stack.
     """
-    runs = [
-        (folder, (model, train, device)) for folder, train in zip(folders, settings, strict=True)
-    ]
+    runs = [(f, (model, t, device)) for f, t in zip(folders, settings, strict=True)]
     for folder in folders:
         prepare_output(folder, "summary.json", "checkpoints/last.pt")
     with _shown_progress(folders, settings[0].train_steps):

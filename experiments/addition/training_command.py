@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import cpu_count
 from rich.console import Console
 
 from adapters.torch_arrays import pick_device
@@ -18,7 +17,7 @@ from experiments.addition.fast_model import runs_compiled
 from experiments.addition.reliability import result_table, write_group
 from experiments.addition.runs import read_metrics
 from experiments.addition.train import train_all
-from experiments.options import named_path, plain_name, seed_count, worker_count
+from experiments.options import add_out, add_workers, plain_name, seed_count
 from experiments.output import prepare_output
 from experiments.reporting.terminal_table import rich_table
 
@@ -55,18 +54,10 @@ def train(options: argparse.Namespace, given: Sequence[str], console: Console) -
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options; their names are those of the published code where it has them."""
     add = parser.add_argument
-    add(
-        "--run-name",
-        type=plain_name,
-        required=True,
-        metavar="NAME",
-        help="folder of the run, below --out",
-    )
-    add(
-        "--out", type=named_path, default=Path("results/runs"), help="folder of runs (results/runs)"
-    )
+    add("--run-name", type=plain_name, required=True, metavar="NAME", help="folder below --out")
+    add_out(parser, "results/runs")
     add("--seeds", type=seed_count, default=1, metavar="N", help="train N seeds from --seed on (1)")
-    add("--workers", type=worker_count, default=cpu_count(), metavar="N", help="at once (cores)")
+    add_workers(parser, "seeds")
     add("--device", default="cpu", help="cpu, cuda, mps or auto; all seeds in one stack if not cpu")
     add("--fresh", action="store_true", help="train again instead of going on")
     model, train = ModelConfig(), TrainConfig()

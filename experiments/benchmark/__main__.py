@@ -29,7 +29,7 @@ from experiments.benchmark.growth import (
 )
 from experiments.benchmark.report import Results, print_results, write_report
 from experiments.benchmark.timing import Effort
-from experiments.options import command_parser, named_path, parse, worker_count
+from experiments.options import add_out, command_parser, parse, worker_count
 from experiments.output import prepare_output
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, TaskError
@@ -113,12 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="numbers of threads of BLAS and torch, the first for time to accuracy (1 2)",
     )
-    add(
-        "--out",
-        type=named_path,
-        default=Path("results/benchmark"),
-        help="folder (results/benchmark)",
-    )
+    add_out(parser, "results/benchmark")
     return parser
 
 

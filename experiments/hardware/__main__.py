@@ -29,7 +29,14 @@ from experiments.hardware.settings import LEARNERS, SUBSTRATES, TUNED, Settings,
 from experiments.hardware.summary import NATURAL, check_prices, summarise
 from experiments.hardware.sweeps import sweep_jobs
 from experiments.hardware.tune import choose, tuning_jobs
-from experiments.options import command_parser, named_path, parse, seed_count, worker_count
+from experiments.options import (
+    add_out,
+    add_workers,
+    command_parser,
+    named_path,
+    parse,
+    seed_count,
+)
 from experiments.output import prepare_output
 from experiments.pool import as_finished
 from experiments.reporting.terminal_table import rich_table
@@ -176,11 +183,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-sweeps", action="store_true", help="leave the sweeps out")
     add("--tune", action="store_true", help="choose lr and beta on the validation part instead")
     add("--compare", type=Path, nargs=2, metavar="JSON", help="compare two saved reports")
-    add(
-        "--out", type=named_path, default=Path("results/hardware"), help="folder (results/hardware)"
-    )
-    workers = cpu_count()
-    add("--workers", type=worker_count, default=workers, metavar="N", help="runs at once (cores)")
+    add_out(parser, "results/hardware")
+    add_workers(parser, "runs")
     return parser
 
 

@@ -13,19 +13,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from joblib import cpu_count
 from rich.console import Console
 from rich.table import Table
 
 from engine.errors import EngineError
 from experiments.machine import describe_machine
 from experiments.options import (
+    add_out,
+    add_workers,
     command_parser,
     named_path,
     parse,
     positive,
     seed_count,
-    worker_count,
 )
 from experiments.output import prepare_output
 from experiments.parity.contestants import Job, compile_kernels
@@ -178,10 +178,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--seeds", type=seed_count, default=3, metavar="N", help=f"seeds from {FIRST_SEED} on (3)")
     add("--epochs", type=positive, metavar="N", help="epochs in place of the tuned budget")
     add("--no-controls", action="store_true", help="leave the four controls out")
-    add("--out", type=named_path, default=Path("results/parity"), help="folder (results/parity)")
+    add_out(parser, "results/parity")
     add("--fresh", action="store_true", help="repeat runs that are already in the folder")
-    workers = cpu_count()
-    add("--workers", type=worker_count, default=workers, metavar="N", help="runs at once (cores)")
+    add_workers(parser, "runs")
     add("--scheduler", metavar="ADDRESS", help="run on a Dask cluster, such as tcp://host:8786")
     add("--tune", action="store_true", help="choose the settings on the validation split instead")
     return parser

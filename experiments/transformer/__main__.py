@@ -19,7 +19,6 @@ from tempfile import TemporaryDirectory
 from threading import Event, Thread
 
 import numpy as np
-from joblib import cpu_count
 from rich.console import Console
 
 from engine.compiled import NumbaBackend
@@ -27,14 +26,7 @@ from engine.errors import EngineError
 from engine.params import Params
 from engine.progress import progress_bar
 from experiments.machine import describe_machine
-from experiments.options import (
-    command_parser,
-    named_path,
-    parse,
-    positive,
-    seed_count,
-    worker_count,
-)
+from experiments.options import add_out, add_workers, command_parser, parse, positive, seed_count
 from experiments.output import prepare_output
 from experiments.pool import as_finished
 from experiments.shell import guarded, make_console
@@ -181,10 +173,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--seeds", type=seed_count, metavar="N", help=f"seeds from {FIRST_SEED} on ({SEEDS})")
     add("--quick", action="store_true", help="a smoke test: one seed, few updates, small test")
     add("--no-control", action="store_true", help="leave backprop out")
-    add("--out", type=named_path, default=Path("results/transformer"), help="folder for the report")
+    add_out(parser, "results/transformer")
     add("--fresh", action="store_true", help="repeat runs that are already in the folder")
-    workers = cpu_count()
-    add("--workers", type=worker_count, default=workers, metavar="N", help="runs at once (cores)")
+    add_workers(parser, "runs")
     return parser
 
 

@@ -11,15 +11,13 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
-from joblib import cpu_count
 from rich.console import Console
 from rich.text import Text
 
 from engine.progress import progress_bar
 from experiments.machine import describe_machine
-from experiments.options import command_parser, named_path, parse, positive, worker_count
+from experiments.options import add_out, add_workers, command_parser, parse, positive
 from experiments.output import prepare_output
 from experiments.parity.contestants import compile_kernels
 from experiments.reporting.terminal_table import rich_table
@@ -105,9 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     choose("--quick", const=Effort.QUICK, help="a smoke run: a minute or two")
     choose("--full", const=Effort.FULL, help="more seeds at full size: an hour")
     parser.set_defaults(effort=Effort.DEFAULT)
-    add("--out", type=named_path, default=Path("results/verify"), help="folder (results/verify)")
-    workers = cpu_count()
-    add("--workers", type=worker_count, default=workers, metavar="N", help="tracks at once (cores)")
+    add_out(parser, "results/verify")
+    add_workers(parser, "tracks")
     return parser
 
 
