@@ -16,6 +16,8 @@ EXIT_CODES = """exit codes:
   130  stopped by Ctrl-C
   143  stopped by SIGTERM"""
 
+MOST_TIMES = 10**9
+"""How often anything may be done."""
 MOST_DIGITS = 40
 LONGEST_NAME = 255
 """Bytes of the name of a file or folder on any common file system."""
@@ -62,7 +64,7 @@ def whole(least: int, most: int) -> Callable[[str], int]:
     """Return a reader of whole numbers from `least` to `most`, for `type=` of an option."""
 
     def read(text: str) -> int:
-        decimal = text.isdecimal()
+        decimal = text.isdecimal() and text.isascii()
         if decimal and (len(text) > MOST_DIGITS or int(text) > most):
             shown = text if len(text) <= MOST_DIGITS else f"{text[:MOST_DIGITS]}..."
             raise argparse.ArgumentTypeError(f"'{shown}' is not a whole number of at most {most}")
@@ -73,8 +75,7 @@ def whole(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
-positive = whole(1, 10**9)
-"""How often something is done."""
+positive = whole(1, MOST_TIMES)
 seed_number = whole(0, 2**31 - 1)
 """The seed of a random generator, whichever library has it."""
 seed_count = whole(1, 10_000)

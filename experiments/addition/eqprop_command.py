@@ -21,7 +21,7 @@ from experiments.addition.energy_adder import (
 )
 from experiments.addition.eqprop_cell import CASES, CellResult, CellSettings, judge_cell
 from experiments.addition.reliability import reliability
-from experiments.options import add_out, add_workers, positive, seed_count, seed_number
+from experiments.options import add_out, add_workers, positive, seed_count, seed_number, whole
 from experiments.output import prepare_output
 from experiments.pool import as_finished
 from experiments.records import write_text
@@ -29,6 +29,8 @@ from experiments.reporting.document import Table
 from experiments.reporting.terminal_table import rich_table
 from experiments.transformer.training import METHODS
 
+MOST_DIGITS = 18
+"""Of an operand, so that a sum fits 64 bits."""
 MOST_SUMS = len(TEST_SEEDS) * TEST_SIZE
 
 
@@ -112,5 +114,6 @@ def add_options(adder: argparse.ArgumentParser, research: argparse.ArgumentParse
     many = f"at most {MOST_SUMS:,} ({MOST_SUMS:,})"
     adder.add_argument("--sums", type=positive, default=MOST_SUMS, metavar="N", help=many)
     add = research.add_argument
-    add("--digits", type=positive, nargs="+", default=[2, 3], metavar="N", help="of operands (2 3)")
+    digits = whole(1, MOST_DIGITS)
+    add("--digits", type=digits, nargs="+", default=[2, 3], metavar="N", help="of operands (2 3)")
     add_workers(research, "trainings")

@@ -17,9 +17,20 @@ from experiments.addition.fast_model import runs_compiled
 from experiments.addition.reliability import result_table, write_group
 from experiments.addition.runs import read_metrics
 from experiments.addition.train import train_all
-from experiments.options import add_out, add_workers, plain_name, seed_count
+from experiments.options import (
+    MOST_TIMES,
+    add_out,
+    add_workers,
+    plain_name,
+    seed_count,
+    seed_number,
+    whole,
+)
 from experiments.output import prepare_output
 from experiments.reporting.terminal_table import rich_table
+
+MOST_SUMS = 10**6
+"""In an update, so that it fits the memory."""
 
 
 def train(options: argparse.Namespace, given: Sequence[str], console: Console) -> int:
@@ -83,16 +94,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="deviation, in units of 1/sqrt(inputs), of a random matrix that is added to every "
         "low-rank linear map and never trained (0: none)",
     )
-    for name, text in (
-        ("seed", "first seed"),
-        ("train-steps", "updates"),
-        ("batch-size", "sums in an update"),
-        ("warmup-steps", "updates until the learning rate is at its peak"),
-        ("eval-interval", "updates between evaluations"),
-        ("stop-after", "stop after so many evaluations in a row without an error, 0 is never"),
+    add("--seed", type=seed_number, default=train.seed, metavar="N", help=f"first ({train.seed})")
+    for name, least, most, text in (
+        ("train-steps", 1, MOST_TIMES, "updates"),
+        ("batch-size", 1, MOST_SUMS, "sums in an update"),
+        ("warmup-steps", 0, MOST_TIMES, "updates until the learning rate is at its peak"),
+        ("eval-interval", 1, MOST_TIMES, "updates between evaluations"),
+        ("stop-after", 0, MOST_TIMES, "evaluations in a row without an error to stop, 0 is never"),
     ):
         default = getattr(train, name.replace("-", "_"))
-        add(f"--{name}", type=int, default=default, metavar="N", help=f"{text} ({default})")
+        help_text = f"{text} ({default})"
+        add(f"--{name}", type=whole(least, most), default=default, metavar="N", help=help_text)
     for name, text in (
         ("lr", "peak of the learning rate"),
         ("weight-decay", "decoupled weight decay"),
@@ -116,7 +128,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _curriculum(text: str) -> tuple[tuple[int, int], ...]:
     if text == "none":
         return ()
-    parts = [part.split(":") for part in text.split(",") if part]
+    parts = [part.split(":") for part in text.split(",")]
     if not all(len(part) == 2 and all(number.isdecimal() for number in part) for part in parts):
         raise argparse.ArgumentTypeError(f"'{text}' is not of the form 3:2000,6:5000")
     return tuple((int(digits), int(steps)) for digits, steps in parts)

@@ -24,7 +24,7 @@ from rich.console import Console
 from engine.errors import EngineError
 from engine.progress import progress_bar
 from experiments.hardware.report import compare_reports, print_summary, write_report
-from experiments.hardware.runs import Job, Outcome, network_of, run_job
+from experiments.hardware.runs import Job, Outcome, make_rival, network_of, run_job
 from experiments.hardware.settings import LEARNERS, SUBSTRATES, TUNED, Settings, changed
 from experiments.hardware.summary import NATURAL, check_prices, summarise
 from experiments.hardware.sweeps import sweep_jobs
@@ -84,10 +84,10 @@ def measure(options: argparse.Namespace, command: str, console: Console) -> None
     if not options.no_sweeps:
         sweeps = sweep_jobs(task, substrates, settings, seeds[:SWEEP_SEEDS])
     prepare_output(options.out, "report.html", "report.md", "report.json", "plots/energy.png")
-    outcomes = run_all([*jobs, *sweeps], options.workers)
     networks = {job.learner: network_of(job) for job in jobs}
     if sweeps:
         networks["sweep"] = network_of(sweeps[0])
+    outcomes = run_all([*jobs, *sweeps], options.workers)
     target = None if options.target is None else options.target / 100
     main_runs, swept = outcomes[: len(jobs)], outcomes[len(jobs) :]
     summary = summarise(task.title, main_runs, swept, technologies, chosen, target, networks)
@@ -128,6 +128,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         settings = replace(settings, digital=digital)
     for contender in TUNED:  # refuse what the engine refuses, before any work
         settings.chosen(*contender).training(0)
+        make_rival(contender[0], settings)
     return settings
 
 

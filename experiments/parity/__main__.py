@@ -144,7 +144,6 @@ def _run(
         job.task.load(job.seed)  # a download, or a complaint, happens once and here
     compile_kernels()
     live = options.out / "live"
-    live.mkdir(parents=True, exist_ok=True)
     for note in live.glob("*.json"):
         note.unlink()
     table = LiveTable(console, live, total, total - len(todo))
