@@ -44,7 +44,7 @@ def guarded(
     except expected as error:
         return refused(console, str(error))
     except MemoryError as error:
-        return refused(console, f"there is not enough memory: {error or 'none is left'}.")
+        return refused(console, f"there is not enough memory: {str(error) or 'none is left'}.")
     except KeyboardInterrupt as stop:
         console.print(f"Stopped. {stopped}".rstrip(), soft_wrap=True)
         return exit_code(stop)

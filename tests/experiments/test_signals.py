@@ -52,11 +52,15 @@ def test_sigterm_is_one_line_and_ends_the_workers(endless):
     assert is_gone(endless)
 
 
-def test_sigterm_of_the_whole_group_ends_in_the_same_way(endless):
-    for _ in range(2):  # `timeout` sends one to the command and one to its group
-        os.killpg(endless.pid, signal.SIGTERM)
+@pytest.mark.parametrize(
+    ("number", "times", "code"),
+    [(signal.SIGTERM, 2, 143), (signal.SIGINT, 1, 130)],  # as `timeout` and a terminal do
+)
+def test_a_signal_for_the_whole_group_ends_in_the_same_way(number, times, code, endless):
+    for _ in range(times):
+        os.killpg(endless.pid, number)
     printed, errors = endless.communicate(timeout=20)
-    assert (endless.returncode, printed, errors) == (143, "Stopped. Results are kept.\n", "")
+    assert (endless.returncode, printed, errors) == (code, "Stopped. Results are kept.\n", "")
     assert is_gone(endless)
 
 
@@ -79,7 +83,7 @@ def test_a_worker_that_dies_is_one_sentence(endless, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_training_that_was_ended_goes_on(number, started, tmp_path, capsys):
+def test_a_training_that_was_ended_goes_on(number, started, tmp_path, monkeypatch, capsys):
     data, out = write_csv(tmp_path / "points.csv"), tmp_path / "out"
     given = ["--data", data, "--out", out, "--epochs", "30", "--no-controls"]
     process = started("experiments.parity", *given, "--seeds", "200", "--workers", "2")
@@ -95,6 +99,8 @@ def test_a_training_that_was_ended_goes_on(number, started, tmp_path, capsys):
     assert is_gone(process)
     kept = {path: path.read_bytes() for path in out.glob("runs/*.json")}
     first = [path for path in kept if path.stem.endswith("-42")]
+    monkeypatch.setattr(parity, "write_report", lambda *_, **__: None)
+    monkeypatch.setattr(parity, "print_summary", lambda *_: None)
     assert parity.main([*map(str, given), "--seeds", "1", "--workers", "1"]) == 0
     assert f"{len(first)} of {CONTESTANTS} runs were done before" in capsys.readouterr().out
     assert all(path.read_bytes() == content for path, content in kept.items())
