@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from experiments.records import partial_path
@@ -42,7 +43,8 @@ def _attempt(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.write_bytes(b"\n")
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # the attempt has the better reason
+            partial.unlink()
         for made in missing:
             if made.is_dir() and not any(made.iterdir()):
                 made.rmdir()
