@@ -74,7 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _turns(tally: Tally, options: argparse.Namespace, first: int) -> Iterator[Turn]:
     """Yield turns as the workers finish them, the properties in rotation, until time is up."""
+    if tally.elapsed >= tally.limit:
+        return
     database = options.out / "examples"
+    database.mkdir(parents=True, exist_ok=True)
     rotation = ((name, first + k) for k in itertools.count() for name in tally.names)
     context = multiprocessing.get_context("spawn")
     workers = ProcessPoolExecutor(options.workers, context, watch_parent, (os.getpid(),))
