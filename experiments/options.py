@@ -1,10 +1,101 @@
-"""What the options of the commands share."""
+"""What the options of the commands share: how they are declared, read and refused."""
 
 import argparse
+import os
+import sys
+import unicodedata
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from joblib import cpu_count
+
+EXIT_CODES = """exit codes:
+  0    done
+  1    done, and a goal or a claim was missed (where the command judges one)
+  2    not done: a wrong option, data or folder, or a worker that died; one sentence says which
+  130  stopped by Ctrl-C
+  143  stopped by SIGTERM"""
+
+MOST_TIMES = 10**9
+"""How often anything may be done."""
+MOST_DIGITS = 40
+LONGEST_NAME = 255
+"""Bytes of the name of a file or folder on any common file system."""
 
 
-def positive(text: str) -> int:
-    """Return a whole number of at least 1, for `type=` of an option."""
-    if not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
-    return int(text)
+def command_parser(
+    command: str, description: str | None, epilog: str = ""
+) -> argparse.ArgumentParser:
+    """Return the parser of a command, such as `experiments.parity`; its help has the exit codes."""
+    return argparse.ArgumentParser(
+        prog=f"python -m {command}",
+        description=description,
+        epilog="\n\n".join(filter(None, (epilog, EXIT_CODES))),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def add_out(parser: argparse.ArgumentParser, folder: str) -> None:
+    """Declare `--out`, the folder of all that a command writes."""
+    parser.add_argument("--out", type=named_path, default=Path(folder), help=f"folder ({folder})")
+
+
+def add_workers(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare `--workers`, how many things called `what` are done at once."""
+    more = {"type": worker_count, "default": cpu_count(), "metavar": "N"}
+    parser.add_argument("--workers", help=f"{what} at once (cores)", **more)
+
+
+def parse(
+    parser: argparse.ArgumentParser, arguments: Sequence[str] | None
+) -> tuple[argparse.Namespace, list[str]]:
+    """Return the options and the texts they were read from, by default those of the process.
+
+    A control character or a byte that is no text would spoil a path, a report or the terminal.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    for text in given:
+        if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+            parser.error(f"{text!r} holds a control character or a byte that is no text")
+    return parser.parse_args(given), given
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers from `least` to `most`, for `type=` of an option."""
+
+    def read(text: str) -> int:
+        decimal = text.isdecimal() and text.isascii()
+        if decimal and (len(text) > MOST_DIGITS or int(text) > most):
+            shown = text if len(text) <= MOST_DIGITS else f"{text[:MOST_DIGITS]}..."
+            raise argparse.ArgumentTypeError(f"'{shown}' is not a whole number of at most {most}")
+        if not decimal or int(text) < least:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least {least}")
+        return int(text)
+
+    return read
+
+
+positive = whole(1, MOST_TIMES)
+seed_number = whole(0, 2**31 - 1)
+"""The seed of a random generator, whichever library has it."""
+seed_count = whole(1, 10_000)
+worker_count = whole(1, 1024)
+
+
+def plain_name(text: str) -> str:
+    """Return a text that names one folder inside another, for `type=` of an option."""
+    if len(os.fsencode(text)) > LONGEST_NAME:
+        raise argparse.ArgumentTypeError(
+            f"'{text[:20]}...' is no plain name of a folder: it has {len(os.fsencode(text))} "
+            f"bytes, at most {LONGEST_NAME} are possible"
+        )
+    if not text.strip(". ") or not text.isprintable() or set("/\\") & set(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no plain name of a folder")
+    return text
+
+
+def named_path(text: str) -> Path:
+    """Return a path that is not empty, for `type=` of an option: empty would be the folder here."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the path is empty")
+    return Path(text)

@@ -73,10 +73,15 @@ def write_text(path: Path, text: str) -> None:
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file atomically, with its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    partial = partial_path(path)
     try:
         partial.write_bytes(content)
         os.replace(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def partial_path(path: Path) -> Path:
+    """Return where a file is written until it is whole; the name tells which process does it."""
+    return path.with_name(f"{path.name}.{os.getpid()}.part")

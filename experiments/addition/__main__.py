@@ -12,12 +12,9 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
-from joblib import cpu_count
 from rich.console import Console
-from rich.text import Text
 
 from adapters.torch_arrays import pick_device
 from engine.errors import EngineError
@@ -28,20 +25,27 @@ from experiments.addition.config import AdditionError
 from experiments.addition.data import LIMIT, TEST_SEEDS, Pairs, decode, prompts
 from experiments.addition.evaluate import FAILURES_SHOWN, Score, answerer, as_result, benchmark
 from experiments.addition.log import LogSettings, write_log
-from experiments.options import positive
+from experiments.options import (
+    add_out,
+    add_workers,
+    command_parser,
+    named_path,
+    parse,
+    positive,
+)
+from experiments.output import prepare_output
 from experiments.records import write_text
 from experiments.reporting.document import Table
 from experiments.reporting.terminal_table import rich_table
+from experiments.shell import guarded, make_console
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser().parse_args(given)
-    console = Console(markup=False, highlight=False)
-    if not console.is_terminal:
-        console.width = 120
-    try:
+    options, given = parse(_parser(), arguments)
+    console = make_console(highlight=False)
+
+    def work() -> int:
         match options.command:
             case "train":
                 return training_command.train(options, given, console)
@@ -55,18 +59,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return eqprop_command.cell(options, console)
             case _:
                 return eqprop_command.energy(options, console)
-    except (AdditionError, EngineError, OSError) as error:
-        console.print(Text.assemble(("Error:", "red"), f" {error}"), soft_wrap=True)
-        return 2
-    except KeyboardInterrupt:
-        resumed = options.command in ("train", "log")
-        rest = " The same command goes on from the last evaluation that was saved."
-        console.print("Stopped." + (rest if resumed else ""))
-        return 130
+
+    resumed = options.command in ("train", "log")
+    kept = "The same command goes on from the last evaluation that was saved." if resumed else ""
+    return guarded(work, console, (AdditionError, EngineError), kept)
 
 
 def evaluate(options: argparse.Namespace, console: Console) -> int:
     """Score a checkpoint; the exit code is 0 whatever the score."""
+    if options.output is not None:
+        prepare_output(options.output.parent, options.output.name)
     checkpoint = load_checkpoint(options.checkpoint)
     with progress_bar() as bar:
         task = bar.add_task("test sets", total=len(TEST_SEEDS), note="")
@@ -113,6 +115,7 @@ def log(options: argparse.Namespace, console: Console) -> int:
     load_checkpoint(options.published)  # it is evaluated last, after hours of training
     steps, workers = options.train_steps, options.workers
     settings = LogSettings(options.out, options.published, device, steps, workers)
+    prepare_output(options.out, "experiments_log.md", "repro_456_s43_eval.json")
     path = write_log(settings, lambda line: console.print(line, soft_wrap=True))
     console.print(path.read_text(encoding="utf-8"), soft_wrap=True)
     console.print(f"Written: {path}", soft_wrap=True)
@@ -126,26 +129,21 @@ def _operand(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.addition",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("experiments.addition", __doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     training_command.add_options(commands.add_parser("train", help="train from scratch"))
     asked = commands.add_parser("evaluate", help="count the exact sums of a checkpoint")
-    asked.add_argument("checkpoint", type=Path, help="file in the published format")
-    asked.add_argument("--output", type=Path, metavar="FILE", help="write the result as JSON")
+    asked.add_argument("checkpoint", type=named_path, help="file in the published format")
+    asked.add_argument("--output", type=named_path, metavar="FILE", help="write the result as JSON")
     single = commands.add_parser("predict", help="add two numbers")
     single.add_argument("a", type=_operand, help="below 10^10")
     single.add_argument("b", type=_operand, help="below 10^10")
-    single.add_argument("--checkpoint", type=Path, required=True, help="the model that adds")
+    single.add_argument("--checkpoint", type=named_path, required=True, help="the model that adds")
     story = commands.add_parser("log", help="reproduce experiments E1 to E4")
-    story.add_argument("--published", type=Path, required=True, help="the published checkpoint")
-    story.add_argument("--out", type=Path, default=Path("results/addition"), help="folder")
+    story.add_argument("--published", type=named_path, required=True, help="published checkpoint")
+    add_out(story, "results/addition")
     story.add_argument("--train-steps", type=positive, default=54_000, help="updates (54000)")
-    cores = cpu_count()
-    story.add_argument("--workers", type=positive, default=cores, help="trainings at once (cores)")
+    add_workers(story, "trainings")
     for command in (asked, single, story):
         command.add_argument("--device", default="cpu", help="cpu, cuda, mps or auto (cpu)")
     eqprop_command.add_options(

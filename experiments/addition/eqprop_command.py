@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed, parallel_config
 from rich.console import Console
 
 from engine.progress import progress_bar
@@ -22,18 +21,22 @@ from experiments.addition.energy_adder import (
 )
 from experiments.addition.eqprop_cell import CASES, CellResult, CellSettings, judge_cell
 from experiments.addition.reliability import reliability
-from experiments.options import positive
+from experiments.options import add_out, add_workers, positive, seed_count, seed_number, whole
+from experiments.output import prepare_output
+from experiments.pool import as_finished
 from experiments.records import write_text
 from experiments.reporting.document import Table
 from experiments.reporting.terminal_table import rich_table
 from experiments.transformer.training import METHODS
 
-FOLDER = Path("results/addition")
+MOST_DIGITS = 18
+"""Of an operand, so that a sum fits 64 bits."""
 MOST_SUMS = len(TEST_SEEDS) * TEST_SIZE
 
 
 def cell(options: argparse.Namespace, console: Console) -> int:
     """Train the adder cell for several seeds and let each add the published test sums."""
+    prepare_output(options.out, "cell.json")
     settings = CellSettings(updates=options.updates)
     parts = [holdout(seed).test for seed in TEST_SEEDS]
     a, b = np.concatenate([p.a for p in parts]), np.concatenate([p.b for p in parts])
@@ -52,23 +55,25 @@ def cell(options: argparse.Namespace, console: Console) -> int:
 
 def energy(options: argparse.Namespace, console: Console) -> int:
     """Train energy transformers by both methods side by side, one process for each."""
+    prepare_output(options.out, "energy.json")
     runs = [
         (EnergySettings(digits, updates=options.updates), method, options.seed + k)
         for digits, k, method in product(options.digits, range(options.seeds), METHODS)
     ]
-    results: list[EnergyResult] = []
-    with (
-        progress_bar() as bar,
-        parallel_config("loky", n_jobs=options.workers, inner_max_num_threads=1),
-    ):
+    found: dict[int, EnergyResult] = {}
+    with progress_bar() as bar:
         task = bar.add_task("trainings", total=len(runs), note="")
-        calls = (delayed(train_adder)(*run) for run in runs)
-        for result in Parallel(return_as="generator", batch_size=1)(calls):
-            results.append(result)
+        for number, result in as_finished(_train, runs, options.workers):
+            found[number] = result
             bar.update(task, advance=1, note=f"{result.exact:,} of {result.total:,} exact")
+    results = [found[number] for number in range(len(runs))]
     console.print(rich_table(result_table(results), console.width))
     content = {"settings": [asdict(run[0]) for run in runs], "results": list(map(asdict, results))}
     return _write(options.out / "energy.json", content, console)
+
+
+def _train(run: tuple[EnergySettings, str, int]) -> EnergyResult:
+    return train_adder(*run)
 
 
 def _write(path: Path, content: dict[str, Any], console: Console) -> int:
@@ -102,12 +107,13 @@ def add_options(adder: argparse.ArgumentParser, research: argparse.ArgumentParse
         (research, 3, EnergySettings(1).updates),
     ):
         add = parser.add_argument
-        add("--seeds", type=positive, default=seeds, metavar="N", help=f"how many ({seeds})")
-        add("--seed", type=int, default=0, metavar="N", help="the first (0)")
+        add("--seeds", type=seed_count, default=seeds, metavar="N", help=f"how many ({seeds})")
+        add("--seed", type=seed_number, default=0, metavar="N", help="the first (0)")
         add("--updates", type=positive, default=updates, metavar="N", help=f"updates ({updates})")
-        add("--out", type=Path, default=FOLDER, help=f"folder ({FOLDER})")
+        add_out(parser, "results/addition")
     many = f"at most {MOST_SUMS:,} ({MOST_SUMS:,})"
     adder.add_argument("--sums", type=positive, default=MOST_SUMS, metavar="N", help=many)
     add = research.add_argument
-    add("--digits", type=positive, nargs="+", default=[2, 3], metavar="N", help="of operands (2 3)")
-    add("--workers", type=positive, default=cpu_count(), metavar="N", help="at once (cores)")
+    digits = whole(1, MOST_DIGITS)
+    add("--digits", type=digits, nargs="+", default=[2, 3], metavar="N", help="of operands (2 3)")
+    add_workers(research, "trainings")

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, TypeAlias
 
 import numpy as np
-from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
 from engine.progress import progress_bar
@@ -19,9 +19,13 @@ from experiments.addition.data import encode, prompts, right_digits
 from experiments.addition.evaluate import answerer, score
 from experiments.addition.learners import Learner, make_learner
 from experiments.addition.runs import Metric, Run, read_metrics
+from experiments.output import prepare_output
+from experiments.pool import as_finished
 
 POLL_SECONDS = 0.5
 
+Settings: TypeAlias = tuple[ModelConfig, TrainConfig, str]
+"""The model, its training and the device."""
 Watch: TypeAlias = Callable[[Run, Metric], None]
 """Is told of every evaluation."""
 
@@ -39,14 +43,15 @@ def train_all(
 
     On a CPU each has a process with one thread, on another device all are one stack.
     """
-    runs = list(zip(folders, settings, strict=True))
+    runs = [(f, (model, t, device)) for f, t in zip(folders, settings, strict=True)]
+    for folder in folders:
+        prepare_output(folder, "summary.json", "checkpoints/last.pt")
     with _shown_progress(folders, settings[0].train_steps):
         if device != "cpu":
-            return train_runs([Run(f, model, t, device, fresh=fresh) for f, t in runs])
-        calls = (delayed(train_seed)(f, (model, t, device), fresh=fresh) for f, t in runs)
-        with parallel_config("loky", n_jobs=min(workers, len(runs)), inner_max_num_threads=1):
-            summaries: list[dict[str, Any]] = Parallel(batch_size=1)(calls)
-        return summaries
+            return train_runs([Run(f, *setting, fresh=fresh) for f, setting in runs])
+        work = partial(_train_one, fresh)
+        summaries = dict(as_finished(work, runs, min(workers, len(runs))))
+        return [summaries[number] for number in range(len(runs))]
 
 
 @contextmanager
@@ -147,14 +152,17 @@ def _summarise(run: Run) -> dict[str, Any]:
     return run.write_summary(result.exact / result.total)
 
 
+def _train_one(fresh: bool, run: tuple[Path, Settings]) -> dict[str, Any]:
+    return train_seed(*run, fresh=fresh)
+
+
 def train_seed(
     folder: Path,
-    settings: tuple[ModelConfig, TrainConfig, str],
+    settings: Settings,
     *,
     fresh: bool,
     watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Train the run of one seed, single threaded: many of these go side by side."""
-    model, train, device = settings
     with threadpool_limits(1):
-        return train_runs([Run(folder, model, train, device, fresh=fresh)], watch)[0]
+        return train_runs([Run(folder, *settings, fresh=fresh)], watch)[0]

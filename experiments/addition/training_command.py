@@ -9,17 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import cpu_count
 from rich.console import Console
 
 from adapters.torch_arrays import pick_device
-from experiments.addition.config import TYINGS, AdditionError, ModelConfig, TrainConfig
+from experiments.addition.config import TYINGS, ModelConfig, TrainConfig
 from experiments.addition.fast_model import runs_compiled
 from experiments.addition.reliability import result_table, write_group
 from experiments.addition.runs import read_metrics
 from experiments.addition.train import train_all
-from experiments.options import positive
+from experiments.options import (
+    MOST_TIMES,
+    add_out,
+    add_workers,
+    plain_name,
+    seed_count,
+    seed_number,
+    whole,
+)
+from experiments.output import prepare_output
 from experiments.reporting.terminal_table import rich_table
+
+MOST_SUMS = 10**6
+"""In an update, so that it fits the memory."""
 
 
 def train(options: argparse.Namespace, given: Sequence[str], console: Console) -> int:
@@ -27,12 +38,11 @@ def train(options: argparse.Namespace, given: Sequence[str], console: Console) -
     model = ModelConfig(**_chosen(ModelConfig, options))
     first = TrainConfig(**_chosen(TrainConfig, options))
     settings = [replace(first, seed=first.seed + k) for k in range(options.seeds)]
-    if Path(options.run_name).name != options.run_name:
-        raise AdditionError(f"the run name '{options.run_name}' is no plain name of a folder.")
     base: Path = options.out / options.run_name
     alone = len(settings) == 1
     folders = [base if alone else base / f"seed_{train.seed}" for train in settings]
     device = pick_device(options.device, np.float32).type
+    prepare_output(base, "summary.json", "report.md", "grokking.png")
     if device == "cpu" and not runs_compiled(model):
         console.print("The kernels know one layer with one head: this model trains on torch.")
     summaries = train_all(
@@ -55,10 +65,10 @@ def train(options: argparse.Namespace, given: Sequence[str], console: Console) -
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options; their names are those of the published code where it has them."""
     add = parser.add_argument
-    add("--run-name", required=True, metavar="NAME", help="folder of the run, below --out")
-    add("--out", type=Path, default=Path("results/runs"), help="folder of runs (results/runs)")
-    add("--seeds", type=positive, default=1, metavar="N", help="train N seeds from --seed on (1)")
-    add("--workers", type=positive, default=cpu_count(), metavar="N", help="at once (cores)")
+    add("--run-name", type=plain_name, required=True, metavar="NAME", help="folder below --out")
+    add_out(parser, "results/runs")
+    add("--seeds", type=seed_count, default=1, metavar="N", help="train N seeds from --seed on (1)")
+    add_workers(parser, "seeds")
     add("--device", default="cpu", help="cpu, cuda, mps or auto; all seeds in one stack if not cpu")
     add("--fresh", action="store_true", help="train again instead of going on")
     model, train = ModelConfig(), TrainConfig()
@@ -84,16 +94,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="deviation, in units of 1/sqrt(inputs), of a random matrix that is added to every "
         "low-rank linear map and never trained (0: none)",
     )
-    for name, text in (
-        ("seed", "first seed"),
-        ("train-steps", "updates"),
-        ("batch-size", "sums in an update"),
-        ("warmup-steps", "updates until the learning rate is at its peak"),
-        ("eval-interval", "updates between evaluations"),
-        ("stop-after", "stop after so many evaluations in a row without an error, 0 is never"),
+    add("--seed", type=seed_number, default=train.seed, metavar="N", help=f"first ({train.seed})")
+    for name, least, most, text in (
+        ("train-steps", 1, MOST_TIMES, "updates"),
+        ("batch-size", 1, MOST_SUMS, "sums in an update"),
+        ("warmup-steps", 0, MOST_TIMES, "updates until the learning rate is at its peak"),
+        ("eval-interval", 1, MOST_TIMES, "updates between evaluations"),
+        ("stop-after", 0, MOST_TIMES, "evaluations in a row without an error to stop, 0 is never"),
     ):
         default = getattr(train, name.replace("-", "_"))
-        add(f"--{name}", type=int, default=default, metavar="N", help=f"{text} ({default})")
+        help_text = f"{text} ({default})"
+        add(f"--{name}", type=whole(least, most), default=default, metavar="N", help=help_text)
     for name, text in (
         ("lr", "peak of the learning rate"),
         ("weight-decay", "decoupled weight decay"),
@@ -117,7 +128,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _curriculum(text: str) -> tuple[tuple[int, int], ...]:
     if text == "none":
         return ()
-    parts = [part.split(":") for part in text.split(",") if part]
+    parts = [part.split(":") for part in text.split(",")]
     if not all(len(part) == 2 and all(number.isdecimal() for number in part) for part in parts):
         raise argparse.ArgumentTypeError(f"'{text}' is not of the form 3:2000,6:5000")
     return tuple((int(digits), int(steps)) for digits, steps in parts)

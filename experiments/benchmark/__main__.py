@@ -29,22 +29,25 @@ from experiments.benchmark.growth import (
 )
 from experiments.benchmark.report import Results, print_results, write_report
 from experiments.benchmark.timing import Effort
-from experiments.options import positive
+from experiments.options import add_out, command_parser, parse, worker_count
+from experiments.output import prepare_output
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, TaskError
 
 PARTS = ("floor", "epoch", "growth")
 QUICK_GRID = Grid((64, 256), (16, 128), ((256, 128),), Effort(0.2, fewest=3, most=20))
 QUICK_CONTESTS = (DIGITS,)
+FILES = ("report.html", "report.md", "results.json", "plots/benchmark.png")
+"""Of the report, one for each folder at least."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser().parse_args(given)
+    options, given = parse(_parser(), arguments)
     console = make_console()
 
     def work() -> int:
+        prepare_output(options.out, *FILES)
         with progress_bar() as bar:
             task = bar.add_task("measuring", total=None, note="")
             results = run_parts(
@@ -98,23 +101,19 @@ def _processor() -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.benchmark",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("experiments.benchmark", __doc__)
     add = parser.add_argument
     add("--part", nargs="+", choices=PARTS, default=list(PARTS), help="parts to measure (all)")
     add("--quick", action="store_true", help="few shapes, the digits, few points")
     add(
         "--threads",
         nargs="+",
-        type=positive,
+        type=worker_count,
         default=sorted({1, min(2, cpu_count())}),
         metavar="N",
         help="numbers of threads of BLAS and torch, the first for time to accuracy (1 2)",
     )
-    add("--out", type=Path, default=Path("results/benchmark"), help="folder (results/benchmark)")
+    add_out(parser, "results/benchmark")
     return parser
 
 

@@ -5,6 +5,7 @@ everything before it, torch's own allocator included. It prints one line of JSON
 """
 
 import json
+import os
 import resource
 import sys
 import time
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
+
+from experiments.pool import watch_parent
 
 Learner: TypeAlias = Literal["eqprop", "bptt"]
 
@@ -128,4 +131,5 @@ def _largest() -> int:
 
 
 if __name__ == "__main__":
+    watch_parent(os.getppid())
     print(json.dumps(asdict(measure(Setting(**json.loads(sys.argv[1]))))))

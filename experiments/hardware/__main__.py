@@ -19,19 +19,28 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from joblib import Parallel, cpu_count, delayed, parallel_config
+from joblib import cpu_count
 from rich.console import Console
 
 from engine.errors import EngineError
 from engine.progress import progress_bar
 from experiments.hardware.compare import compare_reports
 from experiments.hardware.report import print_summary, write_report
-from experiments.hardware.runs import Job, Outcome, network_of, run_job
+from experiments.hardware.runs import Job, Outcome, make_rival, network_of, run_job
 from experiments.hardware.settings import LEARNERS, SUBSTRATES, TUNED, Settings, changed
 from experiments.hardware.summary import NATURAL, check_prices, summarise
 from experiments.hardware.sweeps import sweep_jobs
 from experiments.hardware.tune import choose, tuning_jobs
-from experiments.options import positive
+from experiments.options import (
+    add_out,
+    add_workers,
+    command_parser,
+    named_path,
+    parse,
+    seed_count,
+)
+from experiments.output import prepare_output
+from experiments.pool import as_finished
 from experiments.reporting.terminal_table import rich_table
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
@@ -48,8 +57,7 @@ SWEEP_SEEDS = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser().parse_args(given)
+    options, given = parse(_parser(), arguments)
     console = make_console(140)
 
     def work() -> int:
@@ -77,10 +85,11 @@ def measure(options: argparse.Namespace, command: str, console: Console) -> None
     sweeps = []
     if not options.no_sweeps:
         sweeps = sweep_jobs(task, substrates, settings, seeds[:SWEEP_SEEDS])
-    outcomes = run_all([*jobs, *sweeps], options.workers)
+    prepare_output(options.out, "report.html", "report.md", "report.json", "plots/energy.png")
     networks = {job.learner: network_of(job) for job in jobs}
     if sweeps:
         networks["sweep"] = network_of(sweeps[0])
+    outcomes = run_all([*jobs, *sweeps], options.workers)
     target = None if options.target is None else options.target / 100
     main_runs, swept = outcomes[: len(jobs)], outcomes[len(jobs) :]
     summary = summarise(task.title, main_runs, swept, technologies, chosen, target, networks)
@@ -99,19 +108,14 @@ def tune(options: argparse.Namespace, console: Console) -> None:
 def run_all(jobs: Sequence[Job], workers: int) -> list[Outcome]:
     """Do all jobs, at most `workers` at once, with a progress bar; return them in order."""
     outcomes: dict[int, Outcome] = {}
-    with progress_bar() as bar, parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
+    with progress_bar() as bar:
         task = bar.add_task("training", total=len(jobs), note="")
-        calls = (delayed(_numbered)(k, job) for k, job in enumerate(jobs))
-        for k, outcome in Parallel(return_as="generator_unordered", batch_size=1)(calls):
+        for k, outcome in as_finished(run_job, jobs, workers):
             outcomes[k] = outcome
             what = outcome.label or f"{outcome.learner}, {outcome.substrate}"
             note = f"{what}: {outcome.accuracy:.1%}"
             bar.update(task, advance=1, note=note)
     return [outcomes[k] for k in range(len(jobs))]
-
-
-def _numbered(number: int, job: Job) -> tuple[int, Outcome]:
-    return number, run_job(job)
 
 
 def _settings(options: argparse.Namespace) -> Settings:
@@ -126,6 +130,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         settings = replace(settings, digital=digital)
     for contender in TUNED:  # refuse what the engine refuses, before any work
         settings.chosen(*contender).training(0)
+        make_rival(contender[0], settings)
     return settings
 
 
@@ -172,14 +177,10 @@ def _percentage(text: str) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.hardware",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("experiments.hardware", __doc__)
     add = parser.add_argument
     add("--task", default="digits", metavar="NAME", help=f"{', '.join(TASKS)} (digits)")
-    add("--data", type=Path, metavar="FILE", help="your own task: .npz with x and y, or .csv")
+    add("--data", type=named_path, metavar="FILE", help="your own task: .npz with x and y, or .csv")
     add("--substrate", action="append", metavar="NAME", help=f"{', '.join(SUBSTRATES)} (all)")
     add("--bits", type=int, nargs="+", metavar="N", help="digital: bits of a weight, of a state")
     add(
@@ -191,12 +192,12 @@ def _parser() -> argparse.ArgumentParser:
         help="any setting, such as hidden=32 or crossbar.stuck=0.1")  # fmt: skip
     add("--target", type=_percentage, metavar="PERCENT",
         help="accuracy (the highest that all learners of a substrate reach)")  # fmt: skip
-    add("--seeds", type=positive, default=3, metavar="N", help=f"seeds from {FIRST_SEED} on (3)")
+    add("--seeds", type=seed_count, default=3, metavar="N", help=f"seeds from {FIRST_SEED} on (3)")
     add("--no-sweeps", action="store_true", help="leave the sweeps out")
     add("--tune", action="store_true", help="choose lr and beta on the validation part instead")
     add("--compare", type=Path, nargs=2, metavar="JSON", help="compare two saved reports")
-    add("--out", type=Path, default=Path("results/hardware"), help="folder (results/hardware)")
-    add("--workers", type=positive, default=cpu_count(), metavar="N", help="runs at once (cores)")
+    add_out(parser, "results/hardware")
+    add_workers(parser, "runs")
     return parser
 
 

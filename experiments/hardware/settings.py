@@ -13,6 +13,9 @@ from hw_sim.devices import CrossbarConfig
 from hw_sim.digital import DigitalConfig
 from hw_sim.spiking import SpikingConfig
 
+LARGEST = 1e9
+UNBOUNDED = ("crossbar.on_off_ratio",)
+"""Settings that may be larger, even infinite: an ideal device has no current when it is off."""
 SUBSTRATES = ("digital", "crossbar", "spiking")
 RIVALS = ("backprop", "bptt")
 LEARNERS = ("eqprop", *RIVALS)
@@ -125,6 +128,9 @@ def _value(text: str, kind: str, key: str) -> Any:
             return {"true": True, "false": False}[text.lower()]
         if kind.endswith("| None") and text.lower() == "none":
             return None
-        return float(text) if kind.startswith("float") else int(text)
+        number = float(text) if kind.startswith("float") else int(text)
     except (ValueError, KeyError):
         raise EngineError(f"--set {key}: '{text}' is no {kind}.") from None
+    if abs(number) > LARGEST and key.strip() not in UNBOUNDED:
+        raise EngineError(f"--set {key}: '{text}' is beyond {LARGEST:g}.")
+    return number

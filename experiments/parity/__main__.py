@@ -13,16 +13,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from joblib import cpu_count
 from rich.console import Console
 from rich.table import Table
 
 from engine.errors import EngineError
 from experiments.machine import describe_machine
-from experiments.options import positive
+from experiments.options import (
+    add_out,
+    add_workers,
+    command_parser,
+    named_path,
+    parse,
+    positive,
+    seed_count,
+)
+from experiments.output import prepare_output
 from experiments.parity.contestants import Job, compile_kernels
 from experiments.parity.report import print_summary, write_report
-from experiments.parity.runner import LiveTable, RunnerError, run_jobs
+from experiments.parity.runner import LiveTable, run_jobs
 from experiments.parity.runs import CONTESTANTS, CONTROLS
 from experiments.parity.settings import BEST_BASELINE, settings_for
 from experiments.parity.tune import afterwards_jobs, best_baselines, choose, tuning_jobs
@@ -33,12 +41,13 @@ from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
 FIRST_SEED = 42
 OFFLINE = ("digits", "cartpole", "acrobot")
 """Tasks that need no download."""
+FILES = ("report.html", "report.md", "results.json", "metrics.csv", "plots/accuracy.png")
+"""Of the report, one for each folder at least."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser().parse_args(given)
+    options, given = parse(_parser(), arguments)
     console = make_console()
 
     def work() -> int:
@@ -49,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
     kept = "Finished runs are kept; the same command goes on from here."
-    return guarded(work, console, (EngineError, RunnerError, TaskError), kept)
+    return guarded(work, console, (EngineError, TaskError), kept)
 
 
 def compare(options: argparse.Namespace, command: str, console: Console) -> None:
@@ -63,6 +72,7 @@ def compare(options: argparse.Namespace, command: str, console: Console) -> None
                 if options.epochs is not None:
                     settings = replace(settings, epochs=options.epochs)
                 jobs.append(Job(task, name, seed, settings))
+    prepare_output(options.out, *FILES)
     records = _finish(jobs, options.out / "runs", options, console)
     summary = write_report(
         records,
@@ -78,6 +88,7 @@ def compare(options: argparse.Namespace, command: str, console: Console) -> None
 def tune(options: argparse.Namespace, console: Console) -> None:
     """Try every point of the grids on the validation split and print the best."""
     tasks, folder = _tasks(options), options.out / "tuning"
+    prepare_output(options.out, "tuning.json")
     jobs = tuning_jobs(tasks)
     pairs = list(zip(jobs, _finish(jobs, folder, options, console), strict=True))
     jobs = afterwards_jobs(tasks, choose(pairs))
@@ -110,10 +121,18 @@ def _finish(
     if kept:
         console.print(f"{len(kept)} of {len(jobs)} runs were done before; --fresh repeats them.")
     todo = [job for job in jobs if job.key not in kept]
+    _prepare(jobs, folder, options.out / "live")
     for job, record in _run(todo, len(jobs), options, console):
         save_record(folder / f"{job.key}.json", record)
         kept[job.key] = record
     return [kept[job.key] for job in jobs]
+
+
+def _prepare(jobs: list[Job], *folders: Path) -> None:
+    """Refuse folders that cannot hold the files of the jobs; a task may have a long name."""
+    longest = max((job.key for job in jobs), key=lambda key: len(key.encode()), default="run")
+    for folder in folders:
+        prepare_output(folder, f"{longest}.json")
 
 
 def _run(
@@ -125,7 +144,6 @@ def _run(
         job.task.load(job.seed)  # a download, or a complaint, happens once and here
     compile_kernels()
     live = options.out / "live"
-    live.mkdir(parents=True, exist_ok=True)  # a folder that cannot be is found before the work
     for note in live.glob("*.json"):
         note.unlink()
     table = LiveTable(console, live, total, total - len(todo))
@@ -152,20 +170,16 @@ def _marked(job: Job, data: Path | None) -> Job:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.parity",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("experiments.parity", __doc__)
     add = parser.add_argument
     add("--tasks", nargs="+", metavar="NAME", help=f"tasks, or 'all': {', '.join(TASKS)}")
-    add("--data", type=Path, metavar="FILE", help="your own task: .npz with x and y, or .csv")
-    add("--seeds", type=positive, default=3, metavar="N", help=f"seeds from {FIRST_SEED} on (3)")
+    add("--data", type=named_path, metavar="FILE", help="your own task: .npz with x and y, or .csv")
+    add("--seeds", type=seed_count, default=3, metavar="N", help=f"seeds from {FIRST_SEED} on (3)")
     add("--epochs", type=positive, metavar="N", help="epochs in place of the tuned budget")
     add("--no-controls", action="store_true", help="leave the four controls out")
-    add("--out", type=Path, default=Path("results/parity"), help="folder (results/parity)")
+    add_out(parser, "results/parity")
     add("--fresh", action="store_true", help="repeat runs that are already in the folder")
-    add("--workers", type=positive, default=cpu_count(), metavar="N", help="runs at once (cores)")
+    add_workers(parser, "runs")
     add("--scheduler", metavar="ADDRESS", help="run on a Dask cluster, such as tcp://host:8786")
     add("--tune", action="store_true", help="choose the settings on the validation split instead")
     return parser

@@ -1,23 +1,20 @@
-"""Run many trainings at once: on the local cores, or on a Dask cluster, through joblib."""
+"""Run many trainings at once, each with a note of its progress, and show them in a table."""
 
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 
-from joblib import Parallel, delayed, parallel_config
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from experiments.parity.contestants import Job, run_job
+from experiments.pool import as_finished
 from experiments.records import Point, Record, write_text
-
-
-class RunnerError(ValueError):
-    """Workers that cannot be used, as one sentence."""
 
 
 def run_jobs(
@@ -28,31 +25,11 @@ def run_jobs(
     Each run is single threaded and seeded, so the records do not depend on the workers. Workers
     that share the file system with this process note their progress in the folder `live`.
     """
-    with _workers(workers, scheduler):
-        calls = (delayed(_run)(k, job, live) for k, job in enumerate(jobs))
-        for k, record in Parallel(return_as="generator_unordered", batch_size=1)(calls):
-            yield jobs[k], record
+    for number, record in as_finished(partial(_run, live), jobs, workers, scheduler):
+        yield jobs[number], record
 
 
-@contextmanager
-def _workers(count: int, scheduler: str | None) -> Iterator[None]:
-    if scheduler is None:
-        with parallel_config("loky", n_jobs=count, inner_max_num_threads=1):
-            yield
-        return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise RunnerError('a scheduler needs Dask: pip install "settle[cluster]".') from None
-    try:
-        client = Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]
-    except (OSError, ValueError) as error:
-        raise RunnerError(f"no Dask scheduler answers at {scheduler} ({error}).") from None
-    with client, parallel_config("dask", n_jobs=-1):
-        yield
-
-
-def _run(number: int, job: Job, live: Path) -> tuple[int, Record]:
+def _run(live: Path, job: Job) -> Record:
     note = live / f"{job.key}.json"
 
     def watch(point: Point) -> None:
@@ -63,7 +40,7 @@ def _run(number: int, job: Job, live: Path) -> tuple[int, Record]:
     record = run_job(job, watch)
     with suppress(OSError):
         note.unlink()
-    return number, record
+    return record
 
 
 class LiveTable:

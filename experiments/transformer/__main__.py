@@ -12,13 +12,13 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed, parallel_config
 from rich.console import Console
 
 from engine.compiled import NumbaBackend
@@ -26,7 +26,9 @@ from engine.errors import EngineError
 from engine.params import Params
 from engine.progress import progress_bar
 from experiments.machine import describe_machine
-from experiments.options import positive
+from experiments.options import add_out, add_workers, command_parser, parse, positive, seed_count
+from experiments.output import prepare_output
+from experiments.pool import as_finished
 from experiments.shell import guarded, make_console
 from experiments.transformer.records import Outcome, load_outcome, run_job, save_outcome
 from experiments.transformer.report import print_summary, write_report
@@ -39,18 +41,21 @@ COMPARED = (("reversal", 10, 8), ("reversal", 50, 8))
 """Task, vocabulary and length of what is run with every seed and by both methods."""
 ONCE = (("reversal", 10, 16), ("copy", 10, 8), ("shift", 10, 8), ("sort", 10, 8))
 """What is run with one seed by EqProp."""
+FILES = ("report.html", "report.md", "results.json", "plots/attention.png")
+"""Of the report, one for each folder at least."""
 NOTED = 20
 """Updates after which a worker notes how far it is."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code: 1 if a goal was missed."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser().parse_args(given)
+    options, given = parse(_parser(), arguments)
     console = make_console()
 
     def work() -> int:
-        outcomes = _finish(_jobs(options), options, console)
+        jobs = _jobs(options)
+        prepare_output(options.out, *FILES, *(f"runs/{job.key}.json" for job in jobs[:1]))
+        outcomes = _finish(jobs, options, console)
         command = shlex.join(["python", "-m", "experiments.transformer", *given])
         kinds = write_report(outcomes, options.out, command, describe_machine())
         print_summary(kinds, console)
@@ -110,15 +115,10 @@ def _run(todo: list[Job], options: argparse.Namespace) -> Iterator[tuple[Job, Ou
     """Yield each job with its outcome as soon as it is done; runs share nothing but the cores."""
     if not todo:
         return
-    options.out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be is found before
     for job in todo:
         _compile(job)  # once and here, not in every worker; and a bad description is found
-    with (
-        _progress(sum(job.settings.updates for job in todo)) as notes,
-        parallel_config("loky", n_jobs=options.workers, inner_max_num_threads=1),
-    ):
-        calls = (delayed(_work)(k, job, notes) for k, job in enumerate(todo))
-        for k, outcome in Parallel(return_as="generator_unordered", batch_size=1)(calls):
+    with _progress(sum(job.settings.updates for job in todo)) as notes:
+        for k, outcome in as_finished(partial(_work, notes), todo, options.workers):
             yield todo[k], outcome
 
 
@@ -142,7 +142,7 @@ def _progress(updates: int) -> Iterator[Path]:
             thread.join()
 
 
-def _work(number: int, job: Job, notes: Path) -> tuple[int, Outcome]:
+def _work(notes: Path, job: Job) -> Outcome:
     """Do a job in a worker; its note grows by a byte for every update."""
 
     def watch(update: int) -> None:
@@ -150,7 +150,7 @@ def _work(number: int, job: Job, notes: Path) -> tuple[int, Outcome]:
             with suppress(OSError), (notes / job.key).open("ab") as note:
                 note.write(bytes(NOTED))
 
-    return number, run_job(job, watch)
+    return run_job(job, watch)
 
 
 def _compile(job: Job) -> None:
@@ -164,22 +164,18 @@ def _compile(job: Job) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.transformer",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("experiments.transformer", __doc__)
     add = parser.add_argument
     names = ", ".join(TASKS)
     add("--task", nargs="+", metavar="NAME", help=f"{names}, or 'all' (reversal)")
     add("--vocab", nargs="+", type=positive, metavar="N", help="sizes of the vocabulary (10)")
     add("--length", nargs="+", type=positive, metavar="N", help="tokens in a sequence (8)")
-    add("--seeds", type=positive, metavar="N", help=f"seeds from {FIRST_SEED} on ({SEEDS})")
+    add("--seeds", type=seed_count, metavar="N", help=f"seeds from {FIRST_SEED} on ({SEEDS})")
     add("--quick", action="store_true", help="a smoke test: one seed, few updates, small test")
     add("--no-control", action="store_true", help="leave backprop out")
-    add("--out", type=Path, default=Path("results/transformer"), help="folder for the report")
+    add_out(parser, "results/transformer")
     add("--fresh", action="store_true", help="repeat runs that are already in the folder")
-    add("--workers", type=positive, default=cpu_count(), metavar="N", help="runs at once (cores)")
+    add_workers(parser, "runs")
     return parser
 
 

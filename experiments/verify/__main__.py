@@ -11,15 +11,14 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
-from joblib import cpu_count
 from rich.console import Console
 from rich.text import Text
 
 from engine.progress import progress_bar
 from experiments.machine import describe_machine
-from experiments.options import positive
+from experiments.options import add_out, add_workers, command_parser, parse, positive
+from experiments.output import prepare_output
 from experiments.parity.contestants import compile_kernels
 from experiments.reporting.terminal_table import rich_table
 from experiments.shell import guarded, make_console
@@ -32,11 +31,10 @@ from experiments.verify.track import Effort, Status, Track, VerifyError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code: 1 if a claim failed, 2 if it could not run."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    options, given = parse(_parser(), arguments)
     console = make_console()
 
     def work() -> int:
-        options = _parser().parse_args(given)
         command = shlex.join(["python", "-m", "experiments.verify", *given])
         return verify(options, command, console)
 
@@ -48,7 +46,7 @@ def verify(options: argparse.Namespace, command: str, console: Console) -> int:
     effort = Effort(options.effort)
     tracks = find_tracks(options.track)
     left_out = [f"{n} ({t.title})" for n, t in all_tracks().items() if t not in tracks]
-    options.out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be is found before
+    prepare_output(options.out, "report.html", "report.md", "report.json", "plots/track.png")
     compile_kernels()  # once, before several processes want it at the same time
     began = time.perf_counter()
     outcomes = _run(tracks, effort, options.workers)
@@ -97,12 +95,7 @@ def _print_missed(outcome: Outcome, console: Console) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     listed = "\n".join(f"  {track.number:>2}  {track.title}" for track in all_tracks().values())
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.verify",
-        description=__doc__,
-        epilog=f"tracks:\n{listed}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("experiments.verify", __doc__, f"tracks:\n{listed}")
     add = parser.add_argument
     add("--track", type=positive, nargs="+", default=[], metavar="N", help="only these tracks")
     effort = parser.add_mutually_exclusive_group()
@@ -110,8 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     choose("--quick", const=Effort.QUICK, help="a smoke run: a minute or two")
     choose("--full", const=Effort.FULL, help="more seeds at full size: an hour")
     parser.set_defaults(effort=Effort.DEFAULT)
-    add("--out", type=Path, default=Path("results/verify"), help="folder (results/verify)")
-    add("--workers", type=positive, default=cpu_count(), metavar="N", help="tracks at once (cores)")
+    add_out(parser, "results/verify")
+    add_workers(parser, "tracks")
     return parser
 
 

@@ -21,6 +21,7 @@ from engine.network import Network, looped_mlp
 from engine.params import Params, initial_params
 from engine.run import Run
 from engine.train import Training, train_step
+from experiments.pool import watch_parent
 
 INPUTS, HIDDEN, OUTPUTS, BATCH = 64, 256, 10, 128
 STATE_BYTES = BATCH * HIDDEN * 4
@@ -129,5 +130,6 @@ def _status(field: str) -> int:
 
 
 if __name__ == "__main__":
+    watch_parent(os.getppid())
     module, name, count = sys.argv[1:]
     print(_rise(getattr(import_module(module), name), int(count)))

@@ -6,14 +6,15 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import current_process
 from pathlib import Path
 
-from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
 from adapters.torch_arrays import torch
 from engine.errors import NudgeWarning
+from experiments.pool import as_finished
 from experiments.verify.registry import find_tracks
 from experiments.verify.track import (
     Effort,
@@ -54,9 +55,9 @@ class Outcome:
 
 def run_tracks(tracks: Sequence[Track], effort: Effort, workers: int) -> Iterator[Outcome]:
     """Yield the outcome of each track as soon as there is one, in any order."""
-    with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
-        calls = (delayed(_run_number)(track.number, effort) for track in tracks)
-        yield from Parallel(return_as="generator_unordered", batch_size=1)(calls)
+    numbers = [track.number for track in tracks]
+    for _, outcome in as_finished(partial(_run_number, effort), numbers, workers):
+        yield outcome
 
 
 def run_track(track: Track, effort: Effort) -> Outcome:
@@ -85,7 +86,7 @@ def run_track(track: Track, effort: Effort) -> Outcome:
     )
 
 
-def _run_number(number: int, effort: Effort) -> Outcome:
+def _run_number(effort: Effort, number: int) -> Outcome:
     (track,) = find_tracks([number])  # a track is found again in the worker, not sent to it
     if current_process().name != "MainProcess":
         os.environ["TTY_COMPATIBLE"] = "0"  # for rich: a worker draws no bars of its own

@@ -1,10 +1,3 @@
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
-
 import pytest
 
 import experiments.parity.__main__ as command
@@ -12,7 +5,6 @@ from experiments.parity import runner
 from experiments.parity.contestants import run_job
 from tests.experiments.parity_cases import timeless, write_csv
 
-ROOT = Path(command.__file__).parents[2]
 KEYS = {
     f"points.csv-{name}-42"
     for name in ("eqprop_looped", "eqprop_layered", "backprop_looped", "backprop_feedforward")
@@ -117,32 +109,3 @@ def test_an_interrupted_call_is_completed_by_the_next_one(parity, capsys):
     resumed = list(parity.reported)
     parity("--fresh")
     assert parity.reported == resumed
-
-
-@pytest.mark.skipif(os.name != "posix", reason="there is no signal for a group of processes")
-def test_ctrl_c_ends_the_workers_and_keeps_their_runs(tmp_path):
-    data, out = write_csv(tmp_path / "points.csv"), tmp_path / "out"
-    given = ["--data", data, "--out", out, "--epochs", "30", "--seeds", "50", "--workers", "2"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "experiments.parity", *map(str, given)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # a group of its own, as a terminal gives a command
-    )
-    try:
-        deadline = time.monotonic() + 120
-        while not list(out.glob("runs/*.json")):
-            assert process.poll() is None, process.stderr.read()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)
-        printed, errors = process.communicate(timeout=60)  # until the last worker is gone
-    finally:
-        process.kill()
-    assert process.returncode == 130, errors
-    assert printed.endswith("the same command goes on from here.\n")
-    assert "Traceback" not in errors
-    assert list(out.rglob("*.part")) == []
-    assert 1 <= len(list(out.glob("runs/*.json"))) < 400

@@ -9,7 +9,8 @@ from rich.console import Console
 import experiments.parity.__main__ as command
 from experiments.parity import runner
 from experiments.parity.contestants import run_job
-from experiments.parity.runner import LiveTable, RunnerError, run_jobs
+from experiments.parity.runner import LiveTable, run_jobs
+from experiments.pool import PoolError
 from experiments.records import load_record
 from tests.experiments.parity_cases import make_job, timeless, write_csv
 from tests.experiments.parity_records import make_record
@@ -126,12 +127,12 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(address, tmp_path, mon
     assert printed.startswith(f"Error: no Dask scheduler answers at {address} (")
     assert printed.endswith(").\n")
     assert printed.count("\n") == 1
-    assert not (out / "runs").exists()
+    assert not out.exists()
 
 
 def test_a_scheduler_without_dask_names_the_extra(jobs, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(RunnerError, match=r"pip install \"settle\[cluster\]\""):
+    with pytest.raises(PoolError, match=r"pip install \"settle\[cluster\]\""):
         next(run_jobs(jobs, tmp_path, 1, "tcp://127.0.0.1:8786"))
 
 

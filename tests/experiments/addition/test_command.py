@@ -134,7 +134,6 @@ def test_an_operand_out_of_range_is_refused(saved, operand, capsys):
         (["evaluate", "absent.pt"], "there is no file absent.pt."),
         (["train", "--run-name", "x", "--tie-qkv", "shareA"], "it needs a qkv_rank."),
         (["train", "--run-name", "x", "--lr", "-1"], "lr is -1.0"),
-        (["train", "--run-name", "../x"], "'../x' is no plain name of a folder."),
         (["train", "--run-name", "x", "--curriculum", "11:5"], "digits of the curriculum is 11"),
         (["train", "--run-name", "x", "--device", "gpu"], "unknown device 'gpu'"),
     ],

@@ -1,0 +1,43 @@
+"""Every command, how it is called for a small piece of work, and where that work begins."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import experiments.addition.__main__ as addition
+import experiments.benchmark.__main__ as benchmark
+import experiments.fuzz.__main__ as fuzz
+import experiments.hardware.__main__ as hardware
+import experiments.parity.__main__ as parity
+import experiments.transformer.__main__ as transformer
+import experiments.verify.__main__ as verify
+from experiments.addition import eqprop_command, log, training_command
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command; `work` is the function, as owner and name, that does what takes time."""
+
+    main: Callable[[Sequence[str]], int]
+    given: tuple[str, ...]
+    work: tuple[object, str]
+    out: str = "--out"
+
+
+COMMANDS = {
+    "parity": Command(parity.main, ("--data", "points.csv"), (parity, "_run")),
+    "parity --tune": Command(parity.main, ("--data", "points.csv", "--tune"), (parity, "_run")),
+    "hardware": Command(hardware.main, (), (hardware, "run_all")),
+    "verify": Command(verify.main, (), (verify, "compile_kernels")),
+    "transformer": Command(transformer.main, ("--quick",), (transformer, "_run")),
+    "benchmark": Command(benchmark.main, ("--quick",), (benchmark, "run_parts")),
+    "fuzz": Command(fuzz.main, (), (fuzz, "_turns")),
+    "addition train": Command(
+        addition.main, ("train", "--run-name", "name"), (training_command, "train_all")
+    ),
+    "addition log": Command(addition.main, ("log", "--published", "model.pt"), (log, "train_all")),
+    "addition evaluate": Command(
+        addition.main, ("evaluate", "model.pt"), (addition, "benchmark"), "--output"
+    ),
+    "addition cell": Command(addition.main, ("cell",), (eqprop_command, "judge_cell")),
+    "addition energy": Command(addition.main, ("energy",), (eqprop_command, "as_finished")),
+}
