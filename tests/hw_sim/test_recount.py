@@ -81,6 +81,7 @@ CHIPS: dict[str, tuple[Any, Any, Any]] = {
     "events": (SpikingBackend, HandEvents, SpikingConfig(0.05, neurons_per_core=2)),
     "rare events": (SpikingBackend, HandEvents, SpikingConfig(0.4, neurons_per_core=1)),
     "one core": (SpikingBackend, HandEvents, SpikingConfig(1e-4)),
+    "many cores": (SpikingBackend, HandEvents, SpikingConfig(1e-4, neurons_per_core=1)),
 }  # fmt: skip
 each_chip = pytest.mark.parametrize(("make", "by_hand", "config"), CHIPS.values(), ids=CHIPS)
 
