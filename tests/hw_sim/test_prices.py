@@ -1,0 +1,286 @@
+"""Prices and bills: linear in every price and every count, with both ends of every range."""
+
+from collections import Counter
+from dataclasses import replace
+from math import exp, log, sqrt
+from pathlib import Path
+
+import pytest
+
+from engine.network import Network
+from hw_sim.cost import Bill, Design, Range, grouped, spread
+from hw_sim.counts import PHASES, OpCounts, WordCount
+from hw_sim.layout import KINDS
+from hw_sim.technology import Price, Technology, load_technologies
+from tests.hw_sim.hand_chip import NETWORKS, HandChip
+
+MEMORY = WordCount(states=50, weights=100, traces=300, cells=70)
+MIXED = NETWORKS["mixed"]
+PLACES = ("low", "middle", "top", "readout", "border")
+POWERS = {"f": -15, "p": -12, "n": -9, "u": -6, "m": -3, "": 0}
+
+
+def price(name: str, number: int, parallel: str | int = 1, scales: str = "none") -> Price:
+    """A price of its own for every name, with an uneven range."""
+    value = float(2 + number)
+    return Price(name, value, 0.5 * value, 3.0 * value, "", "", "", "", parallel, scales)
+
+
+def technology(parallel: str | int = 1, bits: int = 8) -> Technology:
+    """Prices for everything, all different; energies scale in all the ways in turn."""
+    scales = ("none", "weight", "state", "product")
+    energy = {kind: price(kind, n, scales=scales[n % 4]) for n, kind in enumerate(KINDS)}
+    latency = {kind: price(kind, 3 * n, parallel) for n, kind in enumerate(KINDS)}
+    area = {name: price(name, 5 * n) for n, name in enumerate(("neuron", "memory_bit", "cell"))}
+    endurance = {"weight_write": price("weight_write", 7)}
+    prices = {"energy": energy, "latency": latency, "area": area, "endurance": endurance}
+    return Technology("mine", "Mine", "", bits, prices)
+
+
+def everything() -> OpCounts:
+    """Some of every kind of event in every phase and at every place."""
+    counts = OpCounts()
+    for a, phase in enumerate(PHASES):
+        for b, place in enumerate(PLACES):
+            for c, kind in enumerate(KINDS):
+                counts.add(phase, place, kind, 3 + a * 100 + b * 20 + c)
+    return counts
+
+
+def bill_of(tech: Technology, network: Network = MIXED, **design: int | bool) -> Bill:
+    """A bill over everything."""
+    held = Design(network, 12, 6, MEMORY, **design)  # type: ignore[arg-type]
+    return Bill(tech, held, everything(), most_writes=40)
+
+
+def rescaled(tech: Technology, section: str, factor: float, *names: str) -> Technology:
+    """The same with some prices, or all of a section, times a factor."""
+    group = dict(tech.prices[section])
+    for name in names or tuple(group):
+        p = group[name]
+        ends = {"value": factor * p.value, "low": factor * p.low, "high": factor * p.high}
+        group[name] = replace(p, **ends)  # type: ignore[arg-type]
+    return replace(tech, prices={**tech.prices, section: group})
+
+
+@pytest.mark.parametrize(
+    ("section", "entry", "unit"),
+    [
+        *(("energy", "mac", f"{prefix}J") for prefix in "fpnu"),
+        *(("latency", "mac", f"{prefix}s") for prefix in "pnum"),
+        *(("area", "cell", f"{prefix}m2") for prefix in "um"),
+        ("endurance", "weight_write", "writes"),
+    ],
+)
+def test_value_and_both_ends_are_read_in_the_same_unit(
+    tmp_path: Path, section: str, entry: str, unit: str
+) -> None:
+    path = tmp_path / "my.toml"
+    fields = 'node = "45 nm", source = "a book", status = "ran"'
+    path.write_text(
+        f'[mine]\ntitle = "Mine"\n[mine.{section}]\n'
+        f'{entry} = {{ value = 4, low = 3, high = 7, unit = "{unit}", {fields} }}\n'
+        + ("" if section == "energy" else f'[mine.energy]\nmac = {{ value = 1, low = 1, high = 1, '
+           f'unit = "pJ", {fields} }}\n')
+    )  # fmt: skip
+    found = load_technologies(path)["mine"].price(section, entry)
+    prefix = unit.removesuffix("2").removesuffix("m") if section == "area" else unit[0]
+    prefix = "" if section == "endurance" else prefix
+    power = POWERS[prefix] * (2 if section == "area" else 1)
+    ends = [found.value, found.low, found.high]
+    assert ends == pytest.approx([4 * 10.0**power, 3 * 10.0**power, 7 * 10.0**power], rel=1e-12)
+
+
+def test_energy_is_the_sum_of_count_times_price_over_every_event() -> None:
+    tech = technology(bits=4)
+    bits = {"none": 1.0, "weight": 12 / 4, "state": 6 / 4, "product": 12 / 4 * 6 / 4}
+    by_hand = Counter[tuple[str, str, str]]()
+    for key, n in everything().events.items():
+        p = tech.prices["energy"][key[2]]
+        by_hand[key] = n * p.value * bits[p.scales]  # type: ignore[assignment]
+    bill = bill_of(tech)
+    assert bill.energy_parts() == pytest.approx(dict(by_hand))
+    assert bill.energy_j == pytest.approx(sum(by_hand.values()))
+    for by, column in (("phase", 0), ("place", 1), ("kind", 2)):
+        groups = grouped(bill.energy_parts(), by)
+        for name, share in groups.items():
+            own = sum(value for key, value in by_hand.items() if key[column] == name)
+            assert share == pytest.approx(own)
+
+
+def test_words_of_another_width_move_the_value_and_both_ends() -> None:
+    tech = technology(bits=4)
+    terms = bill_of(tech).energy_terms()
+    bits = {"none": 1.0, "weight": 12 / 4, "state": 6 / 4, "product": 12 / 4 * 6 / 4}
+    for kind, listed in tech.prices["energy"].items():
+        n, found = terms[kind]
+        assert n == everything().total(kind)
+        ends = [listed.low, listed.value, listed.high]
+        expected = [bits[listed.scales] * end for end in ends]
+        assert [found.low, found.value, found.high] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_price_that_doubles_doubles_its_own_share(kind: str) -> None:
+    tech = technology()
+    for section in ("energy", "latency"):
+        once, twice = (bill_of(t) for t in (tech, rescaled(tech, section, 2.0, kind)))
+        before, after = (grouped(getattr(b, f"{section}_parts")(), "kind") for b in (once, twice))
+        before[kind] *= 2
+        assert after == pytest.approx(before)
+
+
+@pytest.mark.parametrize("factor", [0.25, 8.0])
+def test_all_prices_scaled_scale_the_value_and_both_ends(factor: float) -> None:
+    tech = technology()
+    for section, kind in (("energy", "energy"), ("latency", "latency"), ("area", "area")):
+        before = getattr(bill_of(tech), kind)()
+        after = getattr(bill_of(rescaled(tech, section, factor)), kind)()
+        assert before.low < before.nominal < before.high
+        assert after.nominal == pytest.approx(factor * before.nominal)
+        assert after.low == pytest.approx(factor * before.low)
+        assert after.high == pytest.approx(factor * before.high)
+    lives, longer = bill_of(tech).wear(), bill_of(rescaled(tech, "endurance", factor)).wear()
+    assert lives is not None
+    assert longer is not None
+    assert lives.low < lives.nominal < lives.high
+    for found, expected in zip(_ends(longer), _ends(lives), strict=True):
+        assert found == pytest.approx(expected / factor)
+
+
+def _ends(found: Range) -> tuple[float, float, float]:
+    return found.nominal, found.low, found.high
+
+
+def test_twice_the_work_costs_twice_of_everything_but_area_and_wear() -> None:
+    once = bill_of(technology("synapse"))
+    twice = replace(once, counts=once.counts + once.counts)
+    assert twice.energy_j == pytest.approx(2 * once.energy_j)
+    assert twice.latency_s == pytest.approx(2 * once.latency_s)
+    assert _ends(twice.energy()) == pytest.approx([2 * end for end in _ends(once.energy())])
+    assert _ends(twice.latency()) == pytest.approx([2 * end for end in _ends(once.latency())])
+    assert twice.area() == once.area()
+    assert twice.wear() == once.wear()
+
+
+def test_the_ends_of_a_range_are_percentiles_of_a_triangle_in_the_logarithm() -> None:
+    """Of one price they are known: a share p lies below `a + sqrt(p (b - a) (c - a))`."""
+    p = replace(price("mac", 0), low=1.0, value=4.0, high=1000.0)
+    a, c, b = log(p.low), log(p.value), log(p.high)
+    found = spread({"mac": (3.0, p)})
+    assert found.nominal == 12.0
+    assert log(found.low / 3) == pytest.approx(a + sqrt(0.05 * (b - a) * (c - a)), abs=0.15)
+    assert log(found.high / 3) == pytest.approx(b - sqrt(0.05 * (b - a) * (b - c)), abs=0.15)
+    certain = replace(p, low=4.0, high=4.0)
+    assert _ends(spread({"mac": (3.0, certain)})) == (12.0, 12.0, 12.0)
+
+
+def test_prices_of_different_events_are_drawn_apart() -> None:
+    """Independent errors average out: the range of a sum is narrower than the sum of ranges."""
+    alone = [spread({str(n): (1.0, price("mac", 0))}) for n in range(4)]
+    together = spread({str(n): (1.0, price("mac", 0)) for n in range(4)})
+    assert together.nominal == pytest.approx(sum(r.nominal for r in alone))
+    assert together.low > 1.1 * sum(r.low for r in alone)
+    assert together.high < 0.9 * sum(r.high for r in alone)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 6])
+def test_so_many_lanes_take_the_share_of_the_time(lanes: int) -> None:
+    tech, bill = technology(lanes), bill_of(technology(lanes))
+    for key, n in everything():
+        serial = n / lanes * tech.prices["latency"][key[2]].value
+        assert bill.latency_parts()[key] == pytest.approx(serial)
+    assert bill_of(technology(2 * lanes)).latency_s == pytest.approx(bill.latency_s / 2)
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_each_unit_of_a_place_takes_its_share(network: Network) -> None:
+    design = Design(network, 8, 8, MEMORY)
+    for place, units in HandChip(network).layers.items():
+        counts = OpCounts()
+        counts.add("free", place, "activation", 5 * len(units))
+        bill = Bill(technology("unit"), design, counts)
+        assert bill.latency_s == pytest.approx(5 * _time("activation"))
+    counts = OpCounts()
+    counts.add("nudged", "readout", "activation", 5 * network.outputs)
+    counts.add("readout", "border", "off_chip", 7 * network.outputs)
+    found = Bill(technology("unit"), design, counts).latency_s
+    assert found == pytest.approx(5 * _time("activation") + 7 * _time("off_chip"))
+
+
+def _time(kind: str) -> float:
+    return technology().prices["latency"][kind].value
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize("settles", [False, True])
+def test_all_synapses_of_a_place_work_at_once(network: Network, settles: bool) -> None:
+    """An update of every weight takes one write, a read of every cell of a place one read."""
+    hand, design = HandChip(network), Design(network, 8, 8, MEMORY, settles)
+    for place in {*hand.layers, "readout"} & set(hand.owner):
+        owned = hand.owner.count(place)
+        for phase, kind in (("update", "weight_write"), ("learn", "trace_write")):
+            _takes_once(design, phase, place, kind, 5 * owned)
+    for place, units in hand.layers.items():
+        fed = network.inputs * len(units) * hand.driven.count(place)
+        heard = sum(len(hand.sources_of(j)) for j in units)
+        if fed:
+            _takes_once(design, "input", place, "cell_read", 5 * 2 * fed)
+        for phase in ("free", "nudged", "backward"):
+            read = heard + fed * settles
+            _takes_once(design, phase, place, "cell_read", 5 * 2 * read)
+            _takes_once(design, phase, place, "weight_read", 5 * read)
+    if hand.softmax:
+        read = len(hand.read_units) * network.outputs
+        _takes_once(design, "nudged", "readout", "cell_read", 5 * 2 * read)
+        _takes_once(design, "readout", "readout", "cell_read", 5 * 2 * read)
+    _takes_once(design, "input", "border", "off_chip", 5)
+
+
+def _takes_once(design: Design, phase: str, place: str, kind: str, count: int) -> None:
+    """Five rounds of all lanes take five times the time of one event."""
+    counts = OpCounts()
+    counts.add(phase, place, kind, count)
+    bill = Bill(technology("synapse"), design, counts)
+    assert bill.latency_s == pytest.approx(5 * _time(kind)), (phase, place, kind)
+    assert bill.latency().nominal == pytest.approx(bill.latency_s)
+
+
+def test_events_without_a_time_are_hidden_and_cost_energy_all_the_same() -> None:
+    tech = technology()
+    quiet = replace(tech, prices={**tech.prices, "latency": {"mac": price("mac", 0)}})
+    bill = bill_of(quiet)
+    assert {key[2] for key in bill.latency_parts()} == {"mac"}
+    assert set(bill.latency_terms()) == {"mac"}
+    assert bill.latency_s == pytest.approx(2.0 * everything().total("mac"))
+    assert bill.energy_j == pytest.approx(bill_of(tech).energy_j)
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_area_is_that_of_what_is_held(network: Network) -> None:
+    """Neurons with the outputs that are no units, words of their widths, and cells."""
+    bill, areas = bill_of(technology(), network), technology().prices["area"]
+    neurons = network.units + (network.outputs if HandChip(network).softmax else 0)
+    bits = 6 * 50 + 12 * 100 + 2 * 12 * 300
+    by_hand = {"neuron": neurons, "memory_bit": bits, "cell": 70}
+    assert {name: n for name, (n, _) in bill.area_terms().items()} == by_hand
+    area = bill.area()
+    assert area is not None
+    total = sum(n * areas[name].value for name, n in by_hand.items())
+    assert area.nominal == pytest.approx(total)
+    assert sum(n * areas[name].low for name, n in by_hand.items()) < area.low < total
+    assert sum(n * areas[name].high for name, n in by_hand.items()) > area.high > total
+    none = replace(technology(), prices={**technology().prices, "area": {}})
+    assert bill_of(none, network).area() is None
+
+
+def test_a_cell_wears_by_its_writes_over_its_life() -> None:
+    """A short life is the high end of the wear."""
+    life = technology().prices["endurance"]["weight_write"]
+    wear = bill_of(technology()).wear()
+    assert wear is not None
+    assert wear.nominal == pytest.approx(40 / life.value)
+    a, c, b = log(life.low), log(life.value), log(life.high)
+    shortest, longest = a + sqrt(0.05 * (b - a) * (c - a)), b - sqrt(0.05 * (b - a) * (b - c))
+    assert wear.high == pytest.approx(40 / exp(shortest), rel=0.1)
+    assert wear.low == pytest.approx(40 / exp(longest), rel=0.1)
