@@ -30,8 +30,8 @@ class HandCrossbar(HandChip):
             name not in digital for name, block in network.blocks.items() for _ in range(block.size)
         ]
         span = 2 * config.weight_range * (1.0 - self.off)
-        self.up = [0.5 + w / span for w in theta]
-        self.down = [0.5 - w / span for w in theta]
+        self.up = [min(max(0.5 + w / span, 0.0), 1.0) for w in theta]
+        self.down = [min(max(0.5 - w / span, 0.0), 1.0) for w in theta]
         self.digital = list(theta)
         self._wire_cells()
 

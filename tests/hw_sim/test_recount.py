@@ -68,6 +68,10 @@ CHIPS: dict[str, tuple[Any, Any, Any]] = {
         DigitalBackend, HandDigital,
         DigitalConfig(6, 5, 10, None, 20, weight_range=1.0, table_range=2.0),
     ),
+    "short tables": (
+        DigitalBackend, HandDigital,
+        DigitalConfig(10, 8, 40, None, 5, weight_range=4.0, table_range=0.25),
+    ),
     "cells": (CrossbarBackend, HandCrossbar, CrossbarConfig(on_off_ratio=20.0, weight_range=3.0)),
     "converters": (
         CrossbarBackend, HandCrossbar,
