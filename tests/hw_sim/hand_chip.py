@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from math import exp, inf, tanh
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from engine.backend import Relaxation
 from engine.coupling import Bias, Dense, InputDrive, Lateral
 from engine.network import Layer, Network, looped_mlp
+from engine.params import Params
 from engine.readout import SoftmaxReadout, SquaredError
 
 LAYERS = (Layer("low", 3), Layer("middle", 2, "hard_sigmoid"), Layer("top", 2))
@@ -26,6 +29,17 @@ NETWORKS = {
     "squared": Network(2, LAYERS, COUPLINGS, SquaredError("middle")),
 }
 """The last two: two inputs arrays, a layer without a bias, a read-out in the middle."""
+
+
+def strong_params(network: Network) -> Params:
+    """Weights large enough to clip, of both signs, a zero among them."""
+    rng = np.random.default_rng(4)
+    params = Params(network, rng.normal(0.0, 0.7, network.size))
+    for name in ("W_rec", "W_self"):
+        if name in params:
+            params[name][...] = (params[name] + params[name].T) / 2
+    params.theta[0] = 0.0
+    return params
 
 
 class Settled(NamedTuple):

@@ -175,6 +175,12 @@ def test_the_ends_of_a_range_are_percentiles_of_a_triangle_in_the_logarithm() ->
     assert _ends(spread({"mac": (3.0, certain)})) == (12.0, 12.0, 12.0)
 
 
+def test_what_is_free_stays_free() -> None:
+    """Whatever its high end: a range in the logarithm has no place for zero."""
+    free = replace(price("mac", 0), low=0.0, value=0.0, high=1.0)
+    assert _ends(spread({"mac": (3.0, free)})) == (0.0, 0.0, 0.0)
+
+
 def test_prices_of_different_events_are_drawn_apart() -> None:
     """Independent errors average out: the range of a sum is narrower than the sum of ranges."""
     alone = [spread({str(n): (1.0, price("mac", 0))}) for n in range(4)]
@@ -235,6 +241,10 @@ def test_all_synapses_of_a_place_work_at_once(network: Network, settles: bool) -
         _takes_once(design, "nudged", "readout", "cell_read", 5 * 2 * read)
         _takes_once(design, "readout", "readout", "cell_read", 5 * 2 * read)
     _takes_once(design, "input", "border", "off_chip", 5)
+    for place in {*hand.layers, "readout"} - set(hand.owner):
+        _takes_once(design, "update", place, "trace_read", 5)  # without weights: one by one
+    for place in set(hand.layers) - set(hand.driven):
+        _takes_once(design, "input", place, "mac", 5)
 
 
 def _takes_once(design: Design, phase: str, place: str, kind: str, count: int) -> None:

@@ -8,12 +8,12 @@ import pytest
 
 from engine.backend import Equilibrium, Relaxation
 from engine.network import Network
-from engine.params import Params, initial_params
+from engine.params import Params
 from hw_sim.crossbar import CrossbarBackend, CrossbarConfig
 from hw_sim.digital import DigitalBackend, DigitalConfig
 from hw_sim.spiking import SpikingBackend, SpikingConfig
 from hw_sim.substrate import Substrate
-from tests.hw_sim.hand_chip import NETWORKS, HandChip, Settled
+from tests.hw_sim.hand_chip import NETWORKS, HandChip, Settled, strong_params
 from tests.hw_sim.hand_crossbar import HandCrossbar
 from tests.hw_sim.hand_digital import HandDigital
 from tests.hw_sim.hand_events import HandEvents
@@ -22,18 +22,6 @@ SAMPLES = 3
 FREE, NUDGED = Relaxation(6, 0.02), Relaxation(4, 0.005)
 BETA = 0.75
 each_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
-
-
-def strong_params(network: Network) -> Params:
-    """Weights large enough to clip, of both signs, a zero among them."""
-    rng = np.random.default_rng(4)
-    params = initial_params(network, rng, np.float64)
-    params.theta[:] = rng.normal(0.0, 0.7, network.size)
-    for name in ("W_rec", "W_self"):
-        if name in params:
-            params[name][...] = (params[name] + params[name].T) / 2
-    params.theta[0] = 0.0
-    return params
 
 
 def batch(network: Network) -> tuple[np.ndarray, np.ndarray]:
