@@ -42,7 +42,6 @@ class CrossbarBackend(Substrate):
         size = int(self._in_array.sum())
         count = 2 if self.config.split_arrays else 1
         self.arrays = [CellArray(self.config, size, self._rng) for _ in range(count)]
-        self._biases = np.zeros(network.size)
         super().__init__(network, params)
 
     @property
