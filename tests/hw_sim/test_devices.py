@@ -6,8 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from engine.backend import Relaxation
 from engine.errors import EngineError
-from engine.network import Network
+from engine.network import Network, layered
 from engine.params import Params, initial_params
 from hw_sim.crossbar import CrossbarBackend
 from hw_sim.devices import CellArray, CrossbarConfig
@@ -256,3 +257,32 @@ def test_more_bits_come_nearer_and_none_is_ideal() -> None:
     ratios = [finer / coarser for coarser, finer in pairwise(errors)]
     assert ratios[:3] == pytest.approx([3 / 7, 7 / 15, 15 / 31], rel=0.02)
     assert errors[-1] == 0.0
+
+
+def test_split_arrays_answer_for_their_own_phases() -> None:
+    """Positive nudges run on the second set of cells, all else on the first, drive included."""
+    network = layered((3, 4, 3, 2))
+    params = initial_params(network, np.random.default_rng(0), np.float64)
+    apart = replace(IDEAL, split_arrays=True, program_noise=0.1)
+    chip, rng = CrossbarBackend(network, params, apart), np.random.default_rng(1)
+    x, y, rule = rng.standard_normal((4, 3)), np.eye(2)[[0, 1, 1, 0]], Relaxation(5, 0.0)
+    clamped, held = chip.clamp(x, y), [Params(network, chip._theta(k)) for k in (0, 1)]
+    assert np.abs(held[0].theta - held[1].theta).max() > 0.1
+    np.testing.assert_array_equal(chip.params.theta, held[0].theta)
+    for beta, which in ((0.0, 0), (0.5, 1), (-0.5, 0)):
+        alone = CrossbarBackend(network, held[which], IDEAL)
+        expected = alone.relax(alone.clamp(x, y), beta, rule).state
+        np.testing.assert_allclose(chip.relax(clamped, beta, rule).state, expected, atol=1e-9)
+    free = chip.relax(clamped, relaxation=rule)
+    told = CrossbarBackend(network, held[0], IDEAL).predict(free)
+    np.testing.assert_allclose(chip.predict(free), told, atol=1e-9)
+
+
+def test_the_busiest_cell_of_all_arrays_wears_first() -> None:
+    network = NETWORKS["looped"]
+    params = initial_params(network, np.random.default_rng(0), np.float64)
+    for busy in (0, 1):
+        chip = CrossbarBackend(network, params, replace(IDEAL, split_arrays=True))
+        assert chip.most_writes == 1
+        chip.arrays[busy].writes[1, 3] += 5
+        assert chip.most_writes == 6

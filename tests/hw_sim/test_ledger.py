@@ -110,6 +110,7 @@ def test_the_closed_formula_by_hand(network: Network) -> None:
         }
         for (phase, kind), times in by_hand.items():
             assert found.total(kind, phase, place) == times
+    assert {key[1] for key, _ in found} == {*hand.layers, "readout"}
     read, outputs = len(hand.read_units), network.outputs * hand.softmax
     assert found.total("mac", "nudged", "readout") == nudged * (2 * read * outputs + read)
     assert found.total("activation", "nudged", "readout") == nudged * outputs
