@@ -59,7 +59,7 @@ class HandDigital(HandChip):
     def _drive(self, x: Sequence[float]) -> list[int]:
         """Accumulators after bias and input."""
         self.phase, words = "input", self._input_words(x, "input")
-        totals = [b * 2**self.f for b in self.bias]
+        totals = [self._sum(b * 2**self.f) for b in self.bias]
         for j, home in enumerate(self.home):
             self.count(home, "state_write")
             self.count(home, "weight_read", self.biased.count(home))
@@ -132,7 +132,7 @@ class HandDigital(HandChip):
 
     def _error_words(self, state: list[int], target: Sequence[float]) -> list[int]:
         """`softmax - y` in state words, from a table of exp(-h) with 24 bits."""
-        logits = [b * 2**self.f for b in self.b_out]
+        logits = [self._sum(b * 2**self.f) for b in self.b_out]
         self.count("readout", "weight_read", len(logits))
         self.count("readout", "state_read", len(self.read_units))
         for k in range(len(logits)):
