@@ -21,7 +21,16 @@ from engine.params import Params
 from hw_sim import real_kernels as kernels
 from hw_sim.counts import BORDER, Footprint
 from hw_sim.devices import CellArray, CrossbarConfig, converter_step
-from hw_sim.layout import CONVERSION, STATE_WRITE, TRACE_READ, WEIGHT_WRITE, Analog, Batch, Ended
+from hw_sim.layout import (
+    CONVERSION,
+    STATE_WRITE,
+    TRACE_READ,
+    WEIGHT_READ,
+    WEIGHT_WRITE,
+    Analog,
+    Batch,
+    Ended,
+)
 from hw_sim.substrate import NEURON_WORDS, Substrate
 from hw_sim.wiring import feeds, input_messages, layer_table, owners, symmetrised, wires
 
@@ -155,7 +164,8 @@ class CrossbarBackend(Substrate):
     def _apply(self, update: FloatArray) -> None:
         tally, owner = self._tally(), owners(self.network)
         self._biases[~self._in_array] += update[~self._in_array]
-        np.add.at(tally[:, WEIGHT_WRITE], owner[~self._in_array], 1)
+        for kind in (WEIGHT_READ, WEIGHT_WRITE):
+            np.add.at(tally[:, kind], owner[~self._in_array], 1)
         np.add.at(tally[:, TRACE_READ], owner, 1)
         for array in self.arrays:
             pulses = array.pulse(update[self._in_array])

@@ -142,13 +142,14 @@ class HandCrossbar(HandChip):
         return self.softmax_error(logits, target)
 
     def apply(self, update: Sequence[float]) -> None:
-        """One pulse of each cell of a pair whose weight changes; biases are written as words."""
+        """One pulse of each cell of a pair whose weight changes; biases are read and written as words."""
         self.phase = "update"
         span = 2 * self.config.weight_range * (1.0 - self.off)
         for k, change in enumerate(update):
             self.count(self.owner[k], "trace_read")
             if not self.in_array[k]:
                 self.digital[k] += change
+                self.count(self.owner[k], "weight_read")
                 self.count(self.owner[k], "weight_write")
                 continue
             self.up[k] = min(max(self.up[k] + change / span, 0.0), 1.0)
