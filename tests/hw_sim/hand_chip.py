@@ -25,10 +25,11 @@ COUPLINGS = (
 )  # fmt: skip
 NETWORKS = {
     "looped": looped_mlp(3, 4, 2),
+    "many outputs": looped_mlp(2, 2, 4),
     "mixed": Network(2, LAYERS, COUPLINGS, SoftmaxReadout("middle", 3)),
     "squared": Network(2, LAYERS, COUPLINGS, SquaredError("middle")),
 }
-"""The last two: two inputs arrays, a layer without a bias, a read-out in the middle."""
+"""The last two: two input arrays, a layer without a bias, a read-out in the middle."""
 
 
 def strong_params(network: Network) -> Params:

@@ -142,7 +142,7 @@ class HandCrossbar(HandChip):
         return self.softmax_error(logits, target)
 
     def apply(self, update: Sequence[float]) -> None:
-        """One pulse of each cell of a pair whose weight changes; biases are read and written as words."""
+        """One pulse of each cell of a pair that changes; biases are read and written as words."""
         self.phase = "update"
         span = 2 * self.config.weight_range * (1.0 - self.off)
         for k, change in enumerate(update):

@@ -20,7 +20,8 @@ from tests.hw_sim.hand_events import HandEvents
 
 SAMPLES = 3
 FREE, NUDGED = Relaxation(6, 0.02), Relaxation(4, 0.005)
-BETA = 0.75
+BETA = 0.7
+"""No multiple of the finest nudge."""
 each_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
 
 
