@@ -54,6 +54,56 @@ def test_a_table_is_as_far_off_as_it_may_be_and_no_further(
         assert error > 0.3 * config.map_error
 
 
+@pytest.mark.parametrize("bits", [5, 12])
+def test_the_odds_of_a_softmax_are_exp_to_24_bits(bits: int) -> None:
+    config = DigitalConfig(table_bits=bits, table_range=2.0)
+    network = looped_mlp(1, 1, 2)
+    odds = DigitalBackend(network, Params(network, np.zeros(network.size)), config)._words.odds
+    depth = np.arange(2 * 2**bits) * 2.0**-config.table_fraction
+    assert depth.max() == 8.0 - depth[1]
+    off = odds * 2.0**-24 - np.exp(-depth)
+    assert 2.0**-27 < np.abs(off).max() <= 2.0**-25
+    assert odds.tolist() == sorted(odds.tolist(), reverse=True)
+    assert odds[0] == 2**24
+
+
+def _at_rest() -> tuple[Network, Params]:
+    network = looped_mlp(2, 3, 2)
+    return network, Params(network, np.zeros(network.size))
+
+
+@each_chip
+def test_a_chip_at_rest_has_converged_at_no_tolerance(make: Any) -> None:
+    """At once where the drive is the fixed point, and where words leave it no room to move."""
+    for network, params in (_at_rest(), (NETWORKS["looped"], strong_params(NETWORKS["looped"]))):
+        chip = make(network, params)
+        found = chip.relax(chip.clamp(np.zeros((2, network.inputs))), relaxation=Relaxation(2, 0.0))
+        np.testing.assert_array_equal(found.converged, found.residual == 0.0)
+        resting = not params.theta.any()
+        assert (found.steps == (1 if resting else 2)).all()
+        assert (found.residual == 0.0).all() == resting
+
+
+def test_a_start_at_the_edge_is_the_last_word_of_a_state() -> None:
+    network, params = _at_rest()
+    chip = DigitalBackend(network, params)
+    clamped, word = chip.clamp(np.zeros((1, 2))), 2.0**-chip.config.state_fraction
+    for edge in (-1.0, 1.0):
+        found = chip.relax(clamped, 0.0, Relaxation(1, 0.0), np.full((1, 3), edge))
+        assert found.residual.tolist() == [1.0 - word]  # it moves to zero
+        assert (found.state == 0.0).all()
+
+
+def test_the_finest_nudge_is_a_word_and_half_of_it_is_rounded_up() -> None:
+    network, params = _at_rest()
+    chip = DigitalBackend(network, params)
+    clamped = chip.clamp(np.zeros((1, 2)), [[0.0, 1.0]])
+    for beta in (2.0**-12, -(2.0**-12), 2.0**-13):
+        assert chip.relax(clamped, beta).beta == beta
+    with pytest.raises(EngineError, match=r"is below the finest nudge, 2\^-12"):
+        chip.relax(clamped, 2.0**-13 * 0.99)
+
+
 @pytest.mark.parametrize(
     ("knob", "low", "high"),
     [

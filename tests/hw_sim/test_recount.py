@@ -26,10 +26,10 @@ each_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORK
 
 
 def batch(network: Network) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs, one of them zero and one large, and targets."""
+    """Inputs, one of them zero and one beyond each end of its range, and targets."""
     rng = np.random.default_rng(5)
     x, y = rng.normal(0.0, 1.0, (SAMPLES, network.inputs)), rng.random((SAMPLES, network.outputs))
-    x[0, 0], x[1, 1] = 0.0, 5.0
+    x[0, 0], x[1, 1], x[2, 0] = 0.0, 5.0, -9.0
     return x, y / y.sum(1, keepdims=True)
 
 
@@ -48,7 +48,7 @@ def updates(network: Network) -> list[np.ndarray]:
 
 
 CHIPS: dict[str, tuple[Any, Any, Any]] = {
-    "wide words": (DigitalBackend, HandDigital, DigitalConfig(12, 10, 40, None, 12)),
+    "wide words": (DigitalBackend, HandDigital, DigitalConfig(12, 10, 40, 3, 12)),
     "narrow words": (
         DigitalBackend, HandDigital,
         DigitalConfig(8, 7, 13, 4, 9, table_range=4.0, input_range=2.0, seed=77),
@@ -125,6 +125,8 @@ def test_every_event_is_entered_by_hand(
         assert dict(chip.counts) == dict(hand.ledger)
         if isinstance(chip, DigitalBackend):
             assert chip.words.tolist() == hand.words
+            held = [word / 2**hand.g for word in hand.words]
+            np.testing.assert_array_equal(chip.params.theta, held)
             assert asdict(chip.saturations) == hand.clipped
         else:
             np.testing.assert_allclose(chip.params.theta, hand.weights, atol=1e-12)
