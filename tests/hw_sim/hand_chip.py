@@ -20,7 +20,7 @@ from engine.readout import SoftmaxReadout, SquaredError
 LAYERS = (Layer("low", 3), Layer("middle", 2, "hard_sigmoid"), Layer("top", 2))
 COUPLINGS = (
     InputDrive("W_low", "low"), InputDrive("W_top", "top"), Bias("b_low", "low"),
-    Bias("b_top", "top"), Dense("W_up", "low", "middle"), Dense("W_down", "top", "middle"),
+    Bias("b_middle", "middle"), Dense("W_up", "low", "middle"), Dense("W_down", "top", "middle"),
     Lateral("W_self", "middle"),
 )  # fmt: skip
 NETWORKS = {
@@ -39,6 +39,10 @@ def strong_params(network: Network) -> Params:
     for name in ("W_rec", "W_self"):
         if name in params:
             params[name][...] = (params[name] + params[name].T) / 2
+    if "b_middle" in params:  # keep hard sigmoids inside their range
+        params["b_middle"][...] = 0.5
+        for name in ("W_up", "W_down", "W_self"):
+            params[name][...] *= 0.4
     params.theta[0] = 0.0
     return params
 

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine import dynamics
 from engine.backend import Relaxation
 from engine.errors import EngineError
 from engine.network import Network, looped_mlp
 from engine.params import Params, initial_params
 from engine.transformer import energy_transformer
+from hw_sim.backprop import Rival
 from hw_sim.counts import OpCounts
 from hw_sim.crossbar import CrossbarBackend, CrossbarConfig
 from hw_sim.digital import DigitalBackend, DigitalConfig
@@ -82,6 +84,43 @@ def test_a_chip_at_rest_has_converged_at_no_tolerance(make: Any) -> None:
         resting = not params.theta.any()
         assert (found.steps == (1 if resting else 2)).all()
         assert (found.residual == 0.0).all() == resting
+
+
+@each_chip
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_a_relaxation_starts_where_it_is_told_to(make: Any, network: Network) -> None:
+    """One step from a given state is `T` of it, by the formulas of the engine."""
+    rng, params = np.random.default_rng(7), strong_params(network)
+    start = rng.uniform(0.0, 0.9, (2, network.units))
+    x, y = rng.uniform(-1.0, 1.0, (2, network.inputs)), rng.random((2, network.outputs))
+    y /= y.sum(1, keepdims=True)
+    chip = make(network, params)
+    clamped = chip.clamp(x, y)
+    for beta in (0.0, 0.5):
+        found = chip.relax(clamped, beta, Relaxation(1, 0.0), start).state
+        drive = dynamics.clamped_drive(network, params, x)
+        ideal = dynamics.step(network, params, x, y, start, beta, drive)
+        np.testing.assert_allclose(found, ideal, atol=0.01)
+
+
+def test_an_event_is_a_change_and_nothing_less() -> None:
+    network, params = _at_rest()
+    chip = SpikingBackend(network, params, SpikingConfig(0.0))
+    chip.relax(chip.clamp(np.zeros((2, 2))), relaxation=Relaxation(3, 0.0))
+    assert chip.counts.total("message") == chip.counts.total("mac") == 0
+
+
+@pytest.mark.parametrize("largest", [0, 1, 2])
+def test_a_softmax_of_large_logits_is_a_choice(largest: int) -> None:
+    """No exponential overflows, whichever output it is, on chips of real numbers."""
+    network = looped_mlp(1, 1, 3)
+    params = Params(network, np.zeros(network.size))
+    params["b"][...], params["W_out"][0, largest] = 2.0, 1000.0
+    roomy = CrossbarConfig(on_off_ratio=np.inf, weight_range=2000.0)
+    for chip in (SpikingBackend(network, params), CrossbarBackend(network, params, roomy)):
+        settled = chip.relax(chip.clamp([[0.0]]), relaxation=Relaxation(5, 0.0))
+        assert chip.predict(settled).tolist() == [np.eye(3)[largest].tolist()]
+        assert Rival(1).predict(chip, np.zeros((1, 1))).tolist() == [np.eye(3)[largest].tolist()]
 
 
 def test_a_start_at_the_edge_is_the_last_word_of_a_state() -> None:

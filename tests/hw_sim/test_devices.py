@@ -150,6 +150,9 @@ def test_programming_noise_is_that_share_of_the_range() -> None:
 def test_levels_round_what_is_loaded_to_the_nearest() -> None:
     array = cells(replace(IDEAL, levels=9))
     assert np.unique(array.level).tolist() == [k / 8 for k in range(1, 8)]
+    for cell, sign in ((0, 1), (1, -1)):
+        off = array.level[cell] - (0.5 + sign * WEIGHTS / 4)
+        assert np.abs(off).max() <= 1 / 16 + 1e-12
     span = 2 * 2.0 / 8  # of a pair: two cells, a level each
     assert np.abs(array.weights - WEIGHTS).max() <= span / 2 + 1e-12
     assert np.abs(array.weights - WEIGHTS).max() > 0.45 * span
@@ -286,3 +289,40 @@ def test_the_busiest_cell_of_all_arrays_wears_first() -> None:
         assert chip.most_writes == 1
         chip.arrays[busy].writes[1, 3] += 5
         assert chip.most_writes == 6
+
+
+@pytest.mark.parametrize("read", ["noise_in", "noise", "noise_out", "noise_back"])
+def test_each_read_adds_the_noise_of_its_own_column(read: str) -> None:
+    """Gaussian around the current without noise, for a column of each deviation."""
+    network, samples = layered((2, 3, 4, 3)), 1500
+    params = Params(network, np.random.default_rng(5).normal(0.0, 0.3, network.size))
+    quiet, noisy = (
+        CrossbarBackend(network, params, replace(IDEAL, read_noise=sigma)) for sigma in (0.0, 0.1)
+    )
+    phase = noisy._phases[0]
+    for name in ("noise_in", "noise", "noise_out", "noise_back"):
+        column = getattr(phase, name)
+        column[:] = 0.01 * np.arange(1, len(column) + 1) * (name == read)
+    deviation = getattr(phase, read)
+    x, y = np.tile([[0.4, -0.7]], (samples, 1)), np.tile([[0.1, 0.2, 0.7]], (samples, 1))
+    start, found = np.tile(np.linspace(-0.5, 0.5, network.units), (samples, 1)), []
+    for chip in (quiet, noisy):
+        clamped = chip.clamp(x, y)
+        beta = 0.5 if read == "noise_back" else 0.0
+        moved = chip.relax(clamped, beta, Relaxation(1, 0.0), start)
+        told = np.log(chip.predict(replace(moved, state=start)))
+        found.append(
+            {
+                "noise_in": clamped.drive[0],
+                "noise": np.arctanh(moved.state),
+                "noise_out": told - told[:, -1:],
+                "noise_back": np.arctanh(moved.state[:, 3:]) / beta if beta else None,
+            }[read]
+        )
+    ideal, seen = found
+    expected = np.hypot(deviation, deviation[-1]) if read == "noise_out" else deviation
+    expected = expected * (np.arange(len(expected)) != 2) if read == "noise_out" else expected
+    if read == "noise_in":  # only the first layer has an input array
+        expected = expected * (np.arange(len(expected)) < 3)
+    np.testing.assert_allclose(seen.std(0), expected, rtol=0.1, atol=1e-9)
+    assert (np.abs(seen.mean(0) - ideal[0]) <= 5 * expected / np.sqrt(samples) + 1e-9).all()
