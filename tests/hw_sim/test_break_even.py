@@ -1,5 +1,7 @@
 """Two bills: break-even points are where costs are equal, and both see the same prices."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from hw_sim.break_even import (
 )
 from hw_sim.cost import Bill, Design
 from hw_sim.counts import OpCounts, WordCount
-from hw_sim.technology import TechnologyError, shipped_technologies
+from hw_sim.technology import Price, TechnologyError, shipped_technologies
 
 DESIGN = Design(looped_mlp(4, 6, 3), 8, 8, WordCount(50, 100, 300))
 TECHNOLOGY = shipped_technologies()["digital_45nm"]
@@ -129,20 +131,24 @@ def test_the_map_is_the_ratio_of_bills_with_those_steps_and_that_price() -> None
     for phase, n in (("input", 30), ("free", 400), ("nudged", 50), ("learn", 60), ("update", 7)):
         counts.add(phase, "hidden", "mac", n)
         counts.add(phase, "hidden", "weight_read", 2 * n)
-    ours = Bill(TECHNOLOGY, DESIGN, counts)
+    ours = Bill(TECHNOLOGY, replace(DESIGN, weight_bits=16), counts)
     grid = break_even_map(ours, THEIRS, "mac", factors, prices)
     assert grid.shape == (3, 2)
     read, write = (TECHNOLOGY.price("energy", k).value for k in ("weight_read", "weight_write"))
     for row, factor in enumerate(factors):
         for column, mac in enumerate(prices):
-            times = 30 + factor * (400 + 50) + 60 + 7
-            expected = (times * mac + 2 * times * read) / (1000 * mac + 700 * write)
+            times = 30 + factor * (400 + 50) + 60 + 7  # weights of twice the reference width
+            expected = (times * mac + 2 * times * 2 * read) / (1000 * mac + 700 * write)
             assert grid[row, column] == pytest.approx(expected)
     factor = break_even_steps(ours, THEIRS)
     assert factor is not None
-    nominal_mac = TECHNOLOGY.price("energy", "mac").value
-    even = break_even_map(ours, THEIRS, "mac", np.array([factor]), np.array([nominal_mac]))
-    assert even[0, 0] == pytest.approx(1.0)
+    assert even_energy(ours, factor) == pytest.approx(THEIRS.energy_j)
+
+
+def even_energy(bill: Bill, factor: float) -> float:
+    """Energy of a run with so many times its relaxation steps."""
+    parts = bill.energy_parts().items()
+    return sum(v * (factor if key[0] in ("free", "nudged") else 1.0) for key, v in parts)
 
 
 def test_a_price_that_only_one_side_pays_has_its_own_break_even() -> None:
@@ -153,3 +159,21 @@ def test_a_price_that_only_one_side_pays_has_its_own_break_even() -> None:
     assert difference(ours, theirs, "hop") == 0
     assert break_even_price(ours, theirs, "mac") == pytest.approx(8 * write / 10)
     assert break_even_price(theirs, ours, "mac") == pytest.approx(8 * write / 10)
+    swings = sensitivities(ours, theirs)
+    assert {swing.kind for swing in swings} == {"mac", "weight_write"}
+    assert {swing.kind for swing in sensitivities(theirs, ours)} == {"mac", "weight_write"}
+
+
+def test_without_room_for_a_step_there_is_no_break_even() -> None:
+    """What they pay is just what we pay without relaxing; one more event of theirs is room."""
+    whole = replace(TECHNOLOGY, prices={"energy": {k: _whole(k) for k in ("mac", "weight_write")}})
+    ours = replace(_bill(mac=4, weight_write=8), technology=whole)
+    for writes, factor in ((7, None), (8, None), (9, 1.0), (10, 2.0)):
+        theirs = replace(_bill(weight_write=writes), technology=whole)
+        assert break_even_steps(ours, theirs) == factor
+
+
+def _whole(kind: str) -> Price:
+    """A price in whole joules, so that sums are exact."""
+    value = {"mac": 1.0, "weight_write": 4.0}[kind]
+    return Price(kind, value, value, value, "", "", "", "")

@@ -10,7 +10,7 @@ import pytest
 
 from engine import SGD, Training
 from engine.errors import EngineError
-from engine.network import Network, looped_mlp
+from engine.network import Network, layered, looped_mlp
 from engine.params import Params, initial_params
 from engine.run import Run
 from hw_sim.backprop import Rival, feedforward
@@ -202,6 +202,13 @@ def test_memory_by_hand(make: Any, config: Any, per_core: int) -> None:
 def test_steps_are_a_whole_number(steps: Any) -> None:
     with pytest.raises(EngineError, match="expected 0 or a whole number above"):
         Rival(steps)
+
+
+def test_a_read_out_inside_the_energy_is_refused() -> None:
+    squared = layered((INPUTS, UNITS), readout="squared_error")
+    params = initial_params(squared, np.random.default_rng(0), np.float64)
+    with pytest.raises(EngineError, match="one layer with a softmax read-out only"):
+        Rival(1).predict(DigitalBackend(squared, params), X)
 
 
 def test_other_activations_are_refused() -> None:
