@@ -91,6 +91,32 @@ def test_value_and_both_ends_are_read_in_the_same_unit(
     assert ends == pytest.approx([4 * 10.0**power, 3 * 10.0**power, 7 * 10.0**power], rel=1e-12)
 
 
+def test_what_a_file_leaves_out_is_one_at_a_time_unscaled_at_eight_bits(tmp_path: Path) -> None:
+    fields = 'value = 4, low = 3, high = 7, node = "45 nm", source = "a book", status = "ran"'
+    path = tmp_path / "my.toml"
+    path.write_text(
+        f'[plain]\ntitle = "Plain"\n[plain.energy]\nmac = {{ unit = "pJ", {fields} }}\n'
+        f'[plain.latency]\nmac = {{ unit = "ns", {fields} }}\n'
+        '[full]\ntitle = "Full"\nnote = "a note"\nreference_bits = 1\n'
+        f'[full.energy]\nmac = {{ unit = "pJ", scales = "state", {fields} }}\n'
+        f'[full.latency]\nmac = {{ unit = "ns", parallel = 4, {fields} }}\n'
+        f'hop = {{ unit = "ns", parallel = "synapse", {fields} }}\n'
+    )
+    plain, full = load_technologies(path).values()
+    assert (plain.name, plain.title, plain.note, plain.reference_bits) == ("plain", "Plain", "", 8)
+    assert (full.note, full.reference_bits) == ("a note", 1)
+    assert plain.price("energy", "mac").scales == "none"
+    assert full.price("energy", "mac").scales == "state"
+    lanes = [plain.price("latency", "mac"), full.price("latency", "mac")]
+    assert [p.parallel for p in lanes] == [1, 4]
+    assert full.price("latency", "hop").parallel == "synapse"
+    counts = OpCounts()
+    counts.add("free", "low", "mac", 20)
+    for tech, rounds in ((plain, 20), (full, 5)):
+        bill = Bill(tech, Design(MIXED, 8, 8, MEMORY), counts)
+        assert bill.latency_s == pytest.approx(rounds * 4e-9)
+
+
 def test_energy_is_the_sum_of_count_times_price_over_every_event() -> None:
     tech = technology(bits=4)
     bits = {"none": 1.0, "weight": 12 / 4, "state": 6 / 4, "product": 12 / 4 * 6 / 4}
