@@ -9,48 +9,13 @@ import pytest
 
 from engine.network import Network
 from hw_sim.cost import Bill, Design, Range, grouped, spread
-from hw_sim.counts import PHASES, OpCounts, WordCount
+from hw_sim.counts import OpCounts
 from hw_sim.layout import KINDS
-from hw_sim.technology import Price, Technology, load_technologies
+from hw_sim.technology import Technology, load_technologies
 from tests.hw_sim.hand_chip import NETWORKS, HandChip
+from tests.hw_sim.hand_prices import MEMORY, MIXED, bill_of, everything, price, technology
 
-MEMORY = WordCount(states=50, weights=100, traces=300, cells=70)
-MIXED = NETWORKS["mixed"]
-PLACES = ("low", "middle", "top", "readout", "border")
 POWERS = {"f": -15, "p": -12, "n": -9, "u": -6, "m": -3, "": 0}
-
-
-def price(name: str, number: int, parallel: str | int = 1, scales: str = "none") -> Price:
-    """A price of its own for every name, with an uneven range."""
-    value = float(2 + number)
-    return Price(name, value, 0.5 * value, 3.0 * value, "", "", "", "", parallel, scales)
-
-
-def technology(parallel: str | int = 1, bits: int = 8) -> Technology:
-    """Prices for everything, all different; energies scale in all the ways in turn."""
-    scales = ("none", "weight", "state", "product")
-    energy = {kind: price(kind, n, scales=scales[n % 4]) for n, kind in enumerate(KINDS)}
-    latency = {kind: price(kind, 3 * n, parallel) for n, kind in enumerate(KINDS)}
-    area = {name: price(name, 5 * n) for n, name in enumerate(("neuron", "memory_bit", "cell"))}
-    endurance = {"weight_write": price("weight_write", 7)}
-    prices = {"energy": energy, "latency": latency, "area": area, "endurance": endurance}
-    return Technology("mine", "Mine", "", bits, prices)
-
-
-def everything() -> OpCounts:
-    """Some of every kind of event in every phase and at every place."""
-    counts = OpCounts()
-    for a, phase in enumerate(PHASES):
-        for b, place in enumerate(PLACES):
-            for c, kind in enumerate(KINDS):
-                counts.add(phase, place, kind, 3 + a * 100 + b * 20 + c)
-    return counts
-
-
-def bill_of(tech: Technology, network: Network = MIXED, **design: int | bool) -> Bill:
-    """A bill over everything."""
-    held = Design(network, 12, 6, MEMORY, **design)  # type: ignore[arg-type]
-    return Bill(tech, held, everything(), most_writes=40)
 
 
 def rescaled(tech: Technology, section: str, factor: float, *names: str) -> Technology:
@@ -214,82 +179,6 @@ def test_prices_of_different_events_are_drawn_apart() -> None:
     assert together.nominal == pytest.approx(sum(r.nominal for r in alone))
     assert together.low > 1.1 * sum(r.low for r in alone)
     assert together.high < 0.9 * sum(r.high for r in alone)
-
-
-@pytest.mark.parametrize("lanes", [1, 2, 6])
-def test_so_many_lanes_take_the_share_of_the_time(lanes: int) -> None:
-    tech, bill = technology(lanes), bill_of(technology(lanes))
-    for key, n in everything():
-        serial = n / lanes * tech.prices["latency"][key[2]].value
-        assert bill.latency_parts()[key] == pytest.approx(serial)
-    assert bill_of(technology(2 * lanes)).latency_s == pytest.approx(bill.latency_s / 2)
-
-
-@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
-def test_each_unit_of_a_place_takes_its_share(network: Network) -> None:
-    design = Design(network, 8, 8, MEMORY)
-    for place, units in HandChip(network).layers.items():
-        counts = OpCounts()
-        counts.add("free", place, "activation", 5 * len(units))
-        bill = Bill(technology("unit"), design, counts)
-        assert bill.latency_s == pytest.approx(5 * _time("activation"))
-    counts = OpCounts()
-    counts.add("nudged", "readout", "activation", 5 * network.outputs)
-    counts.add("readout", "border", "off_chip", 7 * network.outputs)
-    found = Bill(technology("unit"), design, counts).latency_s
-    assert found == pytest.approx(5 * _time("activation") + 7 * _time("off_chip"))
-
-
-def _time(kind: str) -> float:
-    return technology().prices["latency"][kind].value
-
-
-@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
-@pytest.mark.parametrize("settles", [False, True])
-def test_all_synapses_of_a_place_work_at_once(network: Network, settles: bool) -> None:
-    """An update of every weight takes one write, a read of every cell of a place one read."""
-    hand, design = HandChip(network), Design(network, 8, 8, MEMORY, settles)
-    for place in {*hand.layers, "readout"} & set(hand.owner):
-        owned = hand.owner.count(place)
-        for phase, kind in (("update", "weight_write"), ("learn", "trace_write")):
-            _takes_once(design, phase, place, kind, 5 * owned)
-    for place, units in hand.layers.items():
-        fed = network.inputs * len(units) * hand.driven.count(place)
-        heard = sum(len(hand.sources_of(j)) for j in units)
-        if fed:
-            _takes_once(design, "input", place, "cell_read", 5 * 2 * fed)
-        for phase in ("free", "nudged", "backward"):
-            read = heard + fed * settles
-            _takes_once(design, phase, place, "cell_read", 5 * 2 * read)
-            _takes_once(design, phase, place, "weight_read", 5 * read)
-    if hand.softmax:
-        read = len(hand.read_units) * network.outputs
-        _takes_once(design, "nudged", "readout", "cell_read", 5 * 2 * read)
-        _takes_once(design, "readout", "readout", "cell_read", 5 * 2 * read)
-    _takes_once(design, "input", "border", "off_chip", 5)
-    for place in {*hand.layers, "readout"} - set(hand.owner):
-        _takes_once(design, "update", place, "trace_read", 5)  # without weights: one by one
-    for place in set(hand.layers) - set(hand.driven):
-        _takes_once(design, "input", place, "mac", 5)
-
-
-def _takes_once(design: Design, phase: str, place: str, kind: str, count: int) -> None:
-    """Five rounds of all lanes take five times the time of one event."""
-    counts = OpCounts()
-    counts.add(phase, place, kind, count)
-    bill = Bill(technology("synapse"), design, counts)
-    assert bill.latency_s == pytest.approx(5 * _time(kind)), (phase, place, kind)
-    assert bill.latency().nominal == pytest.approx(bill.latency_s)
-
-
-def test_events_without_a_time_are_hidden_and_cost_energy_all_the_same() -> None:
-    tech = technology()
-    quiet = replace(tech, prices={**tech.prices, "latency": {"mac": price("mac", 0)}})
-    bill = bill_of(quiet)
-    assert {key[2] for key in bill.latency_parts()} == {"mac"}
-    assert set(bill.latency_terms()) == {"mac"}
-    assert bill.latency_s == pytest.approx(2.0 * everything().total("mac"))
-    assert bill.energy_j == pytest.approx(bill_of(tech).energy_j)
 
 
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
