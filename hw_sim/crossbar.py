@@ -21,7 +21,16 @@ from engine.params import Params
 from hw_sim import real_kernels as kernels
 from hw_sim.counts import BORDER, Footprint
 from hw_sim.devices import CellArray, CrossbarConfig, converter_step
-from hw_sim.layout import CONVERSION, STATE_WRITE, TRACE_READ, WEIGHT_WRITE, Analog, Batch, Ended
+from hw_sim.layout import (
+    CONVERSION,
+    STATE_WRITE,
+    TRACE_READ,
+    WEIGHT_READ,
+    WEIGHT_WRITE,
+    Analog,
+    Batch,
+    Ended,
+)
 from hw_sim.substrate import NEURON_WORDS, Substrate
 from hw_sim.wiring import feeds, input_messages, layer_table, owners, symmetrised, wires
 
@@ -42,7 +51,6 @@ class CrossbarBackend(Substrate):
         size = int(self._in_array.sum())
         count = 2 if self.config.split_arrays else 1
         self.arrays = [CellArray(self.config, size, self._rng) for _ in range(count)]
-        self._biases = np.zeros(network.size)
         super().__init__(network, params)
 
     @property
@@ -156,7 +164,8 @@ class CrossbarBackend(Substrate):
     def _apply(self, update: FloatArray) -> None:
         tally, owner = self._tally(), owners(self.network)
         self._biases[~self._in_array] += update[~self._in_array]
-        np.add.at(tally[:, WEIGHT_WRITE], owner[~self._in_array], 1)
+        for kind in (WEIGHT_READ, WEIGHT_WRITE):
+            np.add.at(tally[:, kind], owner[~self._in_array], 1)
         np.add.at(tally[:, TRACE_READ], owner, 1)
         for array in self.arrays:
             pulses = array.pulse(update[self._in_array])

@@ -50,7 +50,9 @@ def drive_digital(x, feeds, words, drive, tally):
     for n in range(x.shape[0]):
         for k in range(feeds.layers.shape[0]):
             for j in range(feeds.layers[k, START], feeds.layers[k, END]):
-                drive[n, j] = feeds.bias[j] << words.state_fraction
+                total = feeds.bias[j] << words.state_fraction
+                drive[n, j] = _saturated(total, words.low, words.high)
+                saturated += total != drive[n, j]
                 tally[k, WEIGHT_READ] += feeds.biased[j]
                 tally[k, STATE_WRITE] += 1
         for m in range(feeds.messages.shape[0]):
@@ -160,7 +162,9 @@ def errors_digital(n, wires, targets, words, state, work, tally):
     """Write `softmax(s W_out + b_out) - y` into `work.error`, in state words."""
     saturated, place, outputs = 0, wires.layers.shape[0], wires.weight.shape[1]
     for k in range(outputs):
-        work.logits[k] = wires.bias[k] << words.state_fraction
+        total = wires.bias[k] << words.state_fraction
+        work.logits[k] = _saturated(total, words.low, words.high)
+        saturated += total != work.logits[k]
         tally[place, WEIGHT_READ] += 1
     for i in range(wires.first, wires.last):
         word = state[n, i]

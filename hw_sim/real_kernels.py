@@ -362,10 +362,11 @@ def _map_events(n, wires, batch, kept, state, work, tally):
 
 
 @njit(cache=True)
-def read_events(wires, targets, threshold, kept, state, errors, work, tally):
+def read_events(wires, targets, threshold, kept, to_outputs, state, errors, work, tally):
     """Write `softmax - y` into `errors (samples, outputs)`, from the logits that events summed.
 
-    Units that changed by more than `threshold` since they sent tell the read-out now.
+    Units that changed by more than `threshold` since they sent tell the read-out now, which takes
+    the messages and hops of `to_outputs (size, 2)`.
     """
     place, outputs = wires.layers.shape[0], errors.shape[1]
     for n in range(state.shape[0]):
@@ -380,7 +381,8 @@ def read_events(wires, targets, threshold, kept, state, errors, work, tally):
                 tally[place, MAC] += outputs
                 tally[place, WEIGHT_READ] += outputs
                 tally[place, STATE_READ] += 1
-                tally[place, MESSAGE] += 1
+                tally[place, MESSAGE] += to_outputs[i - wires.first, 0]
+                tally[place, HOP] += to_outputs[i - wires.first, 1]
         softmax_errors(n, targets, work, place, tally)
         for k in range(outputs):
             errors[n, k] = work.error[k]

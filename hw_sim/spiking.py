@@ -7,6 +7,7 @@ what was sent: a phase that starts where the last free one ended sends nothing t
 phase has ended, each unit tells its synapses its whole state once, for the local rule.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,7 @@ class SpikingBackend(Substrate):
     ) -> None:
         self.config = config or SpikingConfig()
         self._fan_out = fan_out(network, self.config.neurons_per_core)
+        self._to_outputs = fan_to_outputs(network, self.config.neurons_per_core)
         self._free: tuple[FloatArray, Kept] | None = None
         super().__init__(network, params)
 
@@ -120,7 +122,7 @@ class SpikingBackend(Substrate):
         if self._free is not None and state is self._free[0]:
             kept = self._free[1]
         errors = np.zeros((len(state), self.network.outputs))
-        args = self._wires, targets, self.config.threshold, kept
+        args = self._wires, targets, self.config.threshold, kept, self._to_outputs
         kernels.read_events(*args, state, errors, work, tally)
         return errors
 
@@ -150,7 +152,6 @@ def fan_out(network: Network, per_core: int) -> IntArray:
     """
     total = network.units + network.outputs
     core = np.arange(total) // per_core
-    side = int(np.ceil(np.sqrt(core[-1] + 1)))
     listeners: list[set[int]] = [set() for _ in range(total)]
     for first, last, target, target_end, _ in recurrent_messages(network):
         for unit in range(first, last):
@@ -161,7 +162,21 @@ def fan_out(network: Network, per_core: int) -> IntArray:
             listeners[unit] |= set(core[network.units :].tolist())
         for output in range(network.units, total):
             listeners[output] = set(core[span].tolist())
-    found = np.zeros((total, 2), np.int64)
+    return _ways(core, listeners)
+
+
+def fan_to_outputs(network: Network, per_core: int) -> IntArray:
+    """Messages and hops to the outputs alone, of each unit that is read out, `(size, 2)`."""
+    core = np.arange(network.units + network.outputs) // per_core
+    heard = set(core[network.units :].tolist())
+    span = network.columns[network.readout.layer]
+    return _ways(core, [heard] * network.units)[span]
+
+
+def _ways(core: IntArray, listeners: Sequence[set[int]]) -> IntArray:
+    """Messages and hops from each sender to the cores that hear it."""
+    side = int(np.ceil(np.sqrt(core[-1] + 1)))
+    found = np.zeros((len(listeners), 2), np.int64)
     for unit, heard in enumerate(listeners):
         row, column = divmod(int(core[unit]), side)
         hops = sum(abs(c // side - row) + abs(c % side - column) for c in heard)

@@ -203,3 +203,14 @@ def test_an_activation_without_a_model_is_refused() -> None:
     params = initial_params(network, np.random.default_rng(0))
     with pytest.raises(EngineError, match="activation 'relu' has no model in hw_sim"):
         DigitalBackend(network, params)
+
+
+def test_a_bias_that_no_accumulator_holds_is_clipped_and_counted() -> None:
+    """It starts there, and is never wider than it is: what is added next does not bring it back."""
+    network = looped_mlp(1, 2, 2)
+    params = Params(network, np.zeros(network.size))
+    params["b"][...], params["W_in"][...] = [1.5, -0.125], -1.0
+    backend = DigitalBackend(network, params, DigitalConfig(accumulator_bits=20))
+    limit = 2**19 - 1  # in 2^-19: just below one
+    assert backend.clamp([[1.0]]).drive.tolist() == [[limit - 2**19, -limit]]
+    assert backend.saturations.accumulator == 2

@@ -1,5 +1,6 @@
 """The event-driven substrate: within its threshold of the dense equilibrium, and quiet there."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -125,3 +126,48 @@ def test_messages_and_hops_follow_the_placement() -> None:
 def test_a_bad_threshold_gets_one_sentence(threshold: float) -> None:
     with pytest.raises(EngineError, match="spiking substrate has threshold"):
         SpikingConfig(threshold)
+
+
+def _told(threshold: float = 1e-9) -> SpikingBackend:
+    network = looped_mlp(4, 8, 3)
+    params = initial_params(network, np.random.default_rng(0), np.float64)
+    params["b_out"][...] = [0.5, -1.0, 0.2]
+    return SpikingBackend(network, params, SpikingConfig(threshold))
+
+
+def test_a_relaxation_from_the_drive_begins_afresh() -> None:
+    """Whatever was sent before: the same events, and the same end."""
+    backend, rule, found = _told(), Relaxation(5, 0.0), []
+    clamped = backend.clamp(np.ones((2, 4)), np.eye(3)[:2])
+    for beta in (0.0, 0.0, 0.5, 0.5):
+        before = backend.counts.copy()
+        state = backend.relax(clamped, beta, rule).state
+        found.append((state, backend.counts - before))
+    for first, second in (found[:2], found[2:]):
+        np.testing.assert_array_equal(first[0], second[0])
+        assert first[1] == second[1]
+
+
+def test_what_was_sent_through_other_weights_counts_for_nothing() -> None:
+    """After an update a state that is given again is sent again, as a copy of it would be."""
+    backend, rule, found = _told(), Relaxation(3, 0.0), []
+    free = backend.relax(backend.clamp(np.ones((2, 4))), relaxation=rule)
+    backend.apply(np.full(backend.network.size, 0.05))
+    clamped = backend.clamp(np.ones((2, 4)), np.eye(3)[:2])
+    for start in (free.state, free.state.copy()):
+        before = backend.counts.copy()
+        found.append((backend.relax(clamped, 0.5, rule, start).state, backend.counts - before))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+
+
+def test_a_state_that_no_phase_told_is_read_out_in_full() -> None:
+    """On a chip that has done nothing yet, and on one that has settled elsewhere."""
+    state = np.random.default_rng(1).uniform(-0.9, 0.9, (2, 8))
+    for settled in (False, True):
+        backend = _told()
+        free = backend.relax(backend.clamp(np.ones((2, 4))))
+        backend = backend if settled else _told()
+        outputs = backend.predict(replace(free, state=state))
+        whole = backend.network.readout.predict(backend.params, state)
+        np.testing.assert_allclose(outputs, whole, atol=1e-9)
