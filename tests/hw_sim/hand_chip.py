@@ -17,7 +17,7 @@ from engine.network import Layer, Network, looped_mlp
 from engine.params import Params
 from engine.readout import SoftmaxReadout, SquaredError
 
-LAYERS = (Layer("low", 3), Layer("middle", 2, "hard_sigmoid"), Layer("top", 2))
+LAYERS = (Layer("low", (3,)), Layer("middle", (2,), "hard_sigmoid"), Layer("top", (2,)))
 COUPLINGS = (
     InputDrive("W_low", "low"), InputDrive("W_top", "top"), Bias("b_low", "low"),
     Bias("b_middle", "middle"), Dense("W_up", "low", "middle"), Dense("W_down", "top", "middle"),
