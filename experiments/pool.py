@@ -4,14 +4,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice
 from threading import Thread
 from typing import TypeVar
 
-from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import ProcessPoolExecutor, TerminatedWorkerError
 
 Job = TypeVar("Job")
@@ -48,33 +47,41 @@ def as_finished(
     cluster, the workers of that do the jobs.
     """
     if scheduler is not None:
-        yield from _on_cluster(work, jobs, scheduler)
+        with _cluster(scheduler) as executor:
+            yield from _finished(executor, work, jobs, len(jobs))
     elif workers > 1:
-        yield from _on_cores(work, jobs, workers)
+        with _cores(workers) as executor:
+            # One job for each worker and one that it can begin at once: loky stumbles over a
+            # longer queue when it is told to stop.
+            yield from _finished(executor, work, jobs, 2 * workers)
     else:
         for number, job in enumerate(jobs):
             yield number, work(job)
 
 
-def _on_cores(
-    work: Callable[[Job], Result], jobs: Sequence[Job], workers: int
+def _finished(
+    executor: Executor, work: Callable[[Job], Result], jobs: Sequence[Job], most: int
 ) -> Iterator[tuple[int, Result]]:
+    """Yield results as they come, those before a failure first; at most `most` are submitted."""
+    waiting = iter(enumerate(jobs))
+    running: dict[Future[Result], int] = {}
+    while True:
+        for number, job in islice(waiting, most - len(running)):
+            running[executor.submit(work, job)] = number
+        if not running:
+            return
+        done = wait(running, return_when=FIRST_COMPLETED).done
+        for future in sorted(done, key=lambda future: future.exception() is not None):
+            yield running.pop(future), future.result()
+
+
+@contextmanager
+def _cores(workers: int) -> Iterator[Executor]:
     executor = ProcessPoolExecutor(
         workers, env=ONE_THREAD, initializer=watch_parent, initargs=(os.getpid(),)
     )
-    waiting = iter(enumerate(jobs))
-    running: dict[Future[Result], int] = {}
     try:
-        while True:
-            # One for each worker and one that it can begin at once: loky stumbles over a longer
-            # queue when it is told to stop.
-            for number, job in islice(waiting, 2 * workers - len(running)):
-                running[executor.submit(work, job)] = number
-            if not running:
-                return
-            done = wait(running, return_when=FIRST_COMPLETED).done
-            for future in sorted(done, key=lambda future: future.exception() is not None):
-                yield running.pop(future), future.result()
+        yield executor
     except TerminatedWorkerError as error:
         raise WorkerLostError(
             f"a worker process died ({_exit_of(error)}), often for want of memory: "
@@ -105,20 +112,8 @@ def watch_parent(parent: int) -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def _on_cluster(
-    work: Callable[[Job], Result], jobs: Sequence[Job], scheduler: str
-) -> Iterator[tuple[int, Result]]:
-    with _cluster(scheduler), parallel_config("dask", n_jobs=-1):
-        calls = (delayed(_numbered)(number, work, job) for number, job in enumerate(jobs))
-        yield from Parallel(return_as="generator_unordered", batch_size=1)(calls)
-
-
-def _numbered(number: int, work: Callable[[Job], Result], job: Job) -> tuple[int, Result]:
-    return number, work(job)
-
-
 @contextmanager
-def _cluster(scheduler: str) -> Iterator[None]:
+def _cluster(scheduler: str) -> Iterator[Executor]:
     """Be a client of the scheduler at an address."""
     try:
         from distributed import Client, KilledWorker
@@ -130,7 +125,7 @@ def _cluster(scheduler: str) -> Iterator[None]:
         raise PoolError(f"no Dask scheduler answers at {scheduler} ({error}).") from None
     with client:
         try:
-            yield
+            yield client.get_executor()  # type: ignore[no-untyped-call]
         except KilledWorker:
             raise WorkerLostError(
                 f"the same job ended several workers of {scheduler}, often for want of memory."

@@ -68,6 +68,17 @@ def test_a_pool_is_whole_again_after_the_loss_of_a_worker():
     assert len(list(as_finished(square, range(3), 2))) == 3
 
 
+def test_a_job_that_ends_the_workers_of_a_cluster_is_one_sentence():
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(n_workers=1, dashboard_address=None) as cluster,
+    ):
+        address = cluster.scheduler_address
+        with pytest.raises(WorkerLostError, match=f"ended several workers of {address}"):
+            list(as_finished(end_abruptly, [1], 1, address))
+
+
 @pytest.mark.filterwarnings("error")
 def test_results_that_nobody_wants_any_more_are_given_up_silently():
     results = as_finished(square, range(100), 2)
