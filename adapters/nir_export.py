@@ -18,9 +18,10 @@ from adapters.nir_file import graph_bytes, nir, read_graph
 from engine.arrays import FloatArray
 from engine.backend import Relaxation
 from engine.checkpoint import describe_network, network_from
-from engine.coupling import INPUT, Bias, Coupling, Dense, InputDrive, Lateral
+from engine.coupling import Bias, Coupling, Dense, InputDrive, Lateral
 from engine.errors import CheckpointError, EngineError, check_count
 from engine.estimator import Estimator, centered, check_estimator
+from engine.link import INPUT
 from engine.network import Network
 from engine.params import Params
 from engine.readout import SoftmaxReadout

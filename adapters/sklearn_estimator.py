@@ -122,8 +122,8 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
         training, network = self._training(), self._network(outputs)
         run = Run.start(network, training.optimizer.moments, dtype, seed)
         params = initial_params(network, np.random.default_rng(seed), dtype)
-        if training.cap is not None:
-            training.cap.enforce(network, params, 0, run.vectors)
+        if training.spectral_cap is not None:
+            training.spectral_cap.enforce(network, params, 0, run.vectors)
         self.backend_ = NumbaBackend(network, params)
         self.n_iter_ = 0
         self.loss_curve_: list[float] = []

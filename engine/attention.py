@@ -5,7 +5,6 @@ of its synapses measures a product of what arrives at its two ends. `docs/maths.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 from engine.arrays import Array, FloatArray, namespace
 from engine.border import checked
 from engine.errors import EngineError, check_count
+from engine.link import Shapes
 from engine.tokens import token_shape
 
 FORBIDDEN = -1e9
@@ -70,7 +70,7 @@ class Attention:
             mask *= 1 - np.eye(tokens)
         return mask
 
-    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    def shape(self, shapes: Shapes) -> tuple[int, ...]:
         """`(2 heads head_size width + heads tokens^2,)`."""
         tokens, width = token_shape(f"attention '{self.name}'", shapes[self.layer])
         if not self.allowed(tokens).any():
@@ -83,9 +83,7 @@ class Attention:
         query, key = w[:cut].reshape(2, self.heads, self.head_size, -1)
         return Heads(query, key, w[cut:].reshape(self.heads, tokens, tokens))
 
-    def initial(
-        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
-    ) -> FloatArray:
+    def initial(self, rng: np.random.Generator, shapes: Shapes) -> FloatArray:
         """`Wq, Wk ~ gain N(0, 1 / width)`, `R = 0`: attention starts out even."""
         w = np.zeros(self.shape(shapes))
         heads = self.split(w, shapes[self.layer][0])
@@ -157,14 +155,12 @@ class Hopfield:
         """The layer whose tokens recall."""
         return (self.layer,)
 
-    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    def shape(self, shapes: Shapes) -> tuple[int, ...]:
         """`(memories, width)`."""
         _, width = token_shape(f"memory '{self.name}'", shapes[self.layer])
         return (self.memories, width)
 
-    def initial(
-        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
-    ) -> FloatArray:
+    def initial(self, rng: np.random.Generator, shapes: Shapes) -> FloatArray:
         """`gain N(0, 1 / width)`."""
         shape = self.shape(shapes)
         return rng.normal(0.0, self.gain * shape[1] ** -0.5, shape)

@@ -14,7 +14,8 @@ from engine.backend import Backend, Clamped, Equilibrium, Relaxation
 from engine.border import checked
 from engine.compiled_tables import Tables, tables_of
 from engine.compiled_tokens import TokenKernels
-from engine.coupling import Bias, Coupling, Dense, InputDrive, Lateral
+from engine.coupling import Coupling
+from engine.link import INPUT, ONE, Link
 from engine.network import Network
 from engine.params import Params
 from engine.readout import SoftmaxReadout
@@ -58,19 +59,20 @@ class NumbaBackend(Backend):
             return np.ascontiguousarray(dynamics.clamped_drive(network, self._params, x))
         drive = np.zeros((len(x), network.units), self.dtype)
         for coupling in (c for c in network.couplings if c.clamped):
-            if isinstance(coupling, InputDrive):
-                self._add_input(coupling, x, drive)
-            elif isinstance(coupling, Bias):
-                drive[:, network.columns[coupling.layer]] += self._params[coupling.name]
+            link = network.links.get(coupling.name)
+            if link is not None and link.source == INPUT and link.whole:
+                self._add_input(link, x, drive)
+            elif link is not None and link.source == ONE:
+                drive[:, network.columns[link.target]] += self._params[link.block]
             else:
                 parts = coupling.drive(self._params[coupling.name], x)
                 for name, part in zip(coupling.layers, parts, strict=True):
-                    drive[:, network.columns[name]] += part
+                    drive[:, network.columns[name]] += by_sample(part)
         return drive
 
-    def _add_input(self, coupling: InputDrive, x: FloatArray, drive: FloatArray) -> None:
+    def _add_input(self, link: Link, x: FloatArray, drive: FloatArray) -> None:
         """Add `x W` to the columns of the layer."""
-        weight, columns = self._params[coupling.name], self.network.columns[coupling.layer]
+        weight, columns = self._params[link.block], self.network.columns[link.target]
         packed = np.empty(kernels.packed_size(weight.shape, weight.itemsize), self.dtype)
         kernels.pack(weight, packed)
         inputs, size = weight.shape
@@ -144,7 +146,7 @@ class NumbaBackend(Backend):
                 phase = kernels.Phase(clamped.drive, targets, nudges, known[k])
                 self._solve(net, phase, starts[k], rows, relaxation, ended[k])
 
-        work = self._tables.packed * sum(len(betas) for betas, _ in stages)
+        work = self._tables.work * sum(len(betas) for betas, _ in stages)
         run_blocks(solve, row_blocks(samples, work))
         return [
             _equilibrium(end, slice(k * samples, (k + 1) * samples), relaxation.tolerance, beta)
@@ -236,25 +238,26 @@ class NumbaBackend(Backend):
 
         def add(share: list[int]) -> None:
             for coupling in (network.couplings[k] for k in share):
-                block = total[coupling.name]
-                d, m = (
-                    [by_sample(end) for end in network.ends(coupling, side)]
-                    for side in (gap, middle)
-                )
-                if isinstance(coupling, InputDrive):
-                    _add_correlation(block, clamped.x, d[0])
-                elif isinstance(coupling, Bias):
-                    block += d[0].sum(0)
-                elif isinstance(coupling, Dense):
-                    _add_correlation(block, d[0], m[1])
-                    _add_correlation(block, m[0], d[1])
-                elif isinstance(coupling, Lateral):
-                    product = np.zeros_like(block)
-                    _add_correlation(product, d[0], m[0])
-                    block += (product + product.T) / 2  # symmetric to the last bit
-                else:
+                block, link = total[coupling.name], network.links.get(coupling.name)
+                if link is None:
                     self._accumulate_coupling(coupling, clamped, state, block, energy)
                     self._accumulate_coupling(coupling, clamped, opposite, block, -energy)
+                    continue
+                d = by_sample(network.of(link.target, gap))
+                if link.source == ONE:
+                    block += d.sum(0)
+                    continue
+                if link.source == INPUT:
+                    _add_correlation(link, block, clamped.x, d)
+                    continue
+                m, above = (by_sample(network.of(link.source, side)) for side in (middle, gap))
+                if link.tied:
+                    product = np.zeros_like(block)
+                    _add_correlation(link, product, d, m)
+                    block += (product + product.T) / 2  # symmetric to the last bit
+                    continue
+                _add_correlation(link, block, above, by_sample(network.of(link.target, middle)))
+                _add_correlation(link, block, m, d)
 
         sizes = [network.blocks[coupling.name].size for coupling in network.couplings]
         run_blocks(add, portions([len(state) * size for size in sizes]))
@@ -281,9 +284,10 @@ class NumbaBackend(Backend):
 
     def _program(self) -> kernels.Program:
         """Return the network with its matrices packed, as the parameters are now."""
-        layers, messages, readout, packed = self._tables
-        room = np.empty(packed, self.dtype)
-        net = kernels.Program(self._params.theta, room, layers, messages, readout)
+        tables, room = self._tables, np.empty(self._tables.packed, self.dtype)
+        net = kernels.Program(
+            self._params.theta, room, tables.layers, tables.messages, tables.gather, tables.readout
+        )
         kernels.pack_weights(net)
         return net
 
@@ -302,6 +306,7 @@ class NumbaBackend(Backend):
             drive,
             mapped,
             np.empty(rows * self.network.outputs, self.dtype),
+            np.empty(rows * self._tables.window, self.dtype),
             kernels.new_edge(self.dtype),
             np.empty(rows, np.int64),
             gap,
@@ -332,8 +337,10 @@ def _equilibrium(ended: kernels.Ended, rows: slice, tolerance: float, beta: floa
     return Equilibrium(ended.state[rows], ended.steps[rows], residual, converged, beta)
 
 
-def _add_correlation(total: FloatArray, a: FloatArray, b: FloatArray) -> None:
-    """`total += a' b` in place; both batches have a row for each sample."""
+def _add_correlation(link: Link, total: FloatArray, a: FloatArray, b: FloatArray) -> None:
+    """Add `sum_p a[gather[p]]' b[p]`, summed over the samples, to `total` in place."""
+    if not link.whole:
+        a, b = link.windows(a).reshape(-1, link.fan_in), b.reshape(-1, link.fan_out)
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
     packed = np.empty(kernels.packed_size(b.shape, b.itemsize), b.dtype)
     turned = np.empty((kernels.TURNED, len(a)), a.dtype)

@@ -6,7 +6,6 @@ import numpy as np
 
 from engine import kernels
 from engine.arrays import IntArray
-from engine.coupling import Dense, Lateral
 from engine.errors import EngineError
 from engine.network import Network
 from engine.readout import SoftmaxReadout, SquaredError
@@ -17,15 +16,27 @@ class Tables(NamedTuple):
 
     layers: IntArray
     messages: IntArray
+    gather: IntArray
     readout: IntArray
     packed: int
+    window: int
+    """Numbers that the places of a link read in one row, at most."""
+    work: int
+    """Multiply-adds of one row in one step, about."""
 
 
 def tables_of(network: Network, itemsize: int) -> Tables:
     """Describe a network whose parameters have `itemsize` bytes, or refuse it."""
     packing = _Packing(itemsize)
-    messages, readout = _message_table(network, packing), _readout_table(network, packing)
-    return Tables(_layer_table(network), messages, readout, packing.size)
+    messages, gather = _message_table(network, packing)
+    readout, layers = _readout_table(network, packing), _layer_table(network)
+    places = messages[:, kernels.POSITIONS]
+    windows = (places * messages[:, kernels.FAN_IN])[messages[:, kernels.GATHER] >= 0]
+    again = ((places - 1) * messages[:, kernels.FAN_IN] * messages[:, kernels.FAN_OUT]).sum()
+    work = packing.size + int(again)
+    return Tables(
+        layers, messages, gather, readout, packing.size, int(windows.max(initial=0)), work
+    )
 
 
 class _Packing:
@@ -41,25 +52,30 @@ class _Packing:
         return begin
 
 
-def _message_table(network: Network, packing: _Packing) -> IntArray:
-    """One row for each direction of each recurrent coupling (columns: see `engine.kernels`)."""
+def _message_table(network: Network, packing: _Packing) -> tuple[IntArray, IntArray]:
+    """One row for each direction of each link (columns: see `engine.kernels`), and all gathers."""
     index = {layer.name: k for k, layer in enumerate(network.layers)}
     rows: list[tuple[int, ...]] = []
+    gathers, read = [np.zeros(0, np.int64)], 0
     for coupling in network.recurrent:
-        start = network.blocks[coupling.name].start
-        if isinstance(coupling, Lateral):
-            directions = [(coupling.layer, coupling.layer, False)]
-        elif isinstance(coupling, Dense):
-            ends = coupling.source, coupling.target
-            directions = [(*ends, False), (*ends[::-1], True)]
-        else:
+        link = network.links.get(coupling.name)
+        if link is None:
             raise EngineError(
                 f"coupling '{coupling.name}' ({type(coupling).__name__}) has no compiled kernel."
             )
-        for source, target, transposed in directions:
-            place = packing.place(network.sizes[source], network.sizes[target])
-            rows.append((index[source], index[target], start, transposed, place))
-    return np.array(rows, np.int64).reshape(-1, 5)
+        start = network.blocks[link.block].start
+        ends = index[link.source], index[link.target]
+        gather = -1
+        if not link.whole:
+            gather, read = read, read + link.gather.size
+            gathers.append(link.gather.ravel())
+        shape = (link.positions, link.fan_in, link.fan_out, gather)
+        place = packing.place(link.fan_in, link.fan_out)
+        rows.append((*ends, start, False, place, *shape))
+        if not link.tied:
+            place = packing.place(link.fan_out, link.fan_in)
+            rows.append((*ends[::-1], start, True, place, *shape))
+    return np.array(rows, np.int64).reshape(-1, 9), np.concatenate(gathers)
 
 
 def _layer_table(network: Network) -> IntArray:

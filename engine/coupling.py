@@ -1,12 +1,13 @@
 """Couplings: the terms of the potential `Phi`, each in three closed forms.
 
 `potential` is a scalar for every sample, `drive` is dPhi/ds for each layer the coupling touches,
-and `correlate` is dPhi/dw summed over the samples, which is all that its synapses can measure.
+and `correlate` is dPhi/dw summed over the samples, which is all that its synapses can measure. A
+coupling that is a product of two states with a matrix also says which `link` it is: all that
+executes, counts or caps it reads the link (`engine.link`).
 The forms hold for numpy arrays and torch tensors, so golden checks the last two against autograd
 of the first. `docs/maths.md` derives them; `docs/architecture.md` says how to add one.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, Protocol, runtime_checkable
@@ -15,9 +16,7 @@ import numpy as np
 
 from engine.arrays import Array, FloatArray, by_sample
 from engine.border import checked
-
-INPUT = "input"
-"""Name under which the clamped input is known among the layer sizes."""
+from engine.link import INPUT, ONE, Link, Shapes, dense
 
 
 @runtime_checkable
@@ -38,12 +37,10 @@ class Coupling(Protocol):
     def layers(self) -> tuple[str, ...]:
         """Names of the layers it touches."""
 
-    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    def shape(self, shapes: Shapes) -> tuple[int, ...]:
         """Shape of `w`, given that of every layer and of the input."""
 
-    def initial(
-        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
-    ) -> FloatArray:
+    def initial(self, rng: np.random.Generator, shapes: Shapes) -> FloatArray:
         """Draw a starting value of `w`."""
 
     def potential(self, w: Array, x: Array, *states: Array) -> Array:
@@ -70,13 +67,11 @@ class InputDrive:
         """The driven layer."""
         return (self.layer,)
 
-    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    def shape(self, shapes: Shapes) -> tuple[int, ...]:
         """`(inputs, size)`."""
         return (prod(shapes[INPUT]), prod(shapes[self.layer]))
 
-    def initial(
-        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
-    ) -> FloatArray:
+    def initial(self, rng: np.random.Generator, shapes: Shapes) -> FloatArray:
         """`N(0, 1 / inputs)`: a standardised input gives a drive of variance one."""
         return rng.normal(0.0, prod(shapes[INPUT]) ** -0.5, self.shape(shapes))
 
@@ -94,6 +89,10 @@ class InputDrive:
         (s,) = map(by_sample, states)
         return x.T @ s
 
+    def link(self, shapes: Shapes) -> Link:
+        """From the input to the layer."""
+        return dense(self.name, INPUT, self.layer, shapes)
+
 
 @checked
 @dataclass(frozen=True)
@@ -110,13 +109,11 @@ class Bias:
         """The biased layer."""
         return (self.layer,)
 
-    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    def shape(self, shapes: Shapes) -> tuple[int, ...]:
         """`(size,)`."""
         return (prod(shapes[self.layer]),)
 
-    def initial(
-        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
-    ) -> FloatArray:
+    def initial(self, rng: np.random.Generator, shapes: Shapes) -> FloatArray:
         """The same value everywhere."""
         return np.full(self.shape(shapes), self.start)
 
@@ -133,6 +130,10 @@ class Bias:
         """`sum over samples of s`."""
         (s,) = map(by_sample, states)
         return s.sum(0)
+
+    def link(self, shapes: Shapes) -> Link:
+        """From a unit that is always one to the layer."""
+        return dense(self.name, ONE, self.layer, shapes)
 
 
 @checked
@@ -152,13 +153,11 @@ class Dense:
         """Its two ends."""
         return (self.source, self.target)
 
-    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    def shape(self, shapes: Shapes) -> tuple[int, ...]:
         """`(size of source, size of target)`."""
         return (prod(shapes[self.source]), prod(shapes[self.target]))
 
-    def initial(
-        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
-    ) -> FloatArray:
+    def initial(self, rng: np.random.Generator, shapes: Shapes) -> FloatArray:
         """Gaussian; a matrix of standard normals has norm about `sqrt(rows) + sqrt(columns)`."""
         shape = self.shape(shapes)
         scale = self.gain / (np.sqrt(shape[0]) + np.sqrt(shape[1]))
@@ -179,6 +178,10 @@ class Dense:
         a, b = map(by_sample, states)
         return a.T @ b
 
+    def link(self, shapes: Shapes) -> Link:
+        """From the source to the target."""
+        return dense(self.name, self.source, self.target, shapes)
+
 
 @checked
 @dataclass(frozen=True)
@@ -196,13 +199,11 @@ class Lateral:
         """The layer coupled to itself."""
         return (self.layer,)
 
-    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    def shape(self, shapes: Shapes) -> tuple[int, ...]:
         """`(size, size)`."""
         return (prod(shapes[self.layer]),) * 2
 
-    def initial(
-        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
-    ) -> FloatArray:
+    def initial(self, rng: np.random.Generator, shapes: Shapes) -> FloatArray:
         """Symmetric Gaussian; the semicircle of unit entries has radius `2 sqrt(size)`."""
         shape = self.shape(shapes)
         w = rng.normal(0.0, self.gain / np.sqrt(8 * shape[0]), shape)
@@ -223,3 +224,7 @@ class Lateral:
         (s,) = map(by_sample, states)
         product = s.T @ s
         return (product + product.T) / 4  # to the last bit, which no BLAS promises
+
+    def link(self, shapes: Shapes) -> Link:
+        """From the layer to itself, tied."""
+        return dense(self.name, self.layer, self.layer, shapes, tied=True)

@@ -1,7 +1,10 @@
 """Every compiled function. Results are written in place; nothing is allocated in a step.
 
-A network arrives as three integer tables (`engine.compiled_tables` makes them), so one compiled
-signature for each precision serves every network. A *message* is one direction of a coupling.
+A network arrives as integer tables (`engine.compiled_tables` makes them), so one compiled signature
+for each precision serves every network. A *message* is one direction of a link (`engine.link`): its
+block, `(FAN_IN, FAN_OUT)` from `START` on, is read at `POSITIONS` places. `BACK` goes from the
+target of the link to its source. `GATHER` is where the units that the places read begin in the
+table of all of them; it is negative for a plain matrix, which reads its source as it lies.
 
 Batches are `(samples, units)`. `state`, `drive` and `mapped` hold the samples that still move as
 one contiguous `(rows, size)` block for each layer. Row `i` of a block belongs to sample `order[i]`;
@@ -22,7 +25,7 @@ from numba.extending import intrinsic, overload
 
 # Columns of the tables.
 OFFSET, SIZE, ACTIVATION, HALF = range(4)  # layers
-SOURCE, TARGET, START, TRANSPOSED, PACKED = range(5)  # messages
+SOURCE, TARGET, START, BACK, PACKED, POSITIONS, FAN_IN, FAN_OUT, GATHER = range(9)  # messages
 KIND, LAYER, WEIGHT, BIAS, OUTPUTS, PACKED_OUT, PACKED_BACK = range(7)  # read-out
 SOFTMAX, SQUARED_ERROR = range(2)
 TANH, HARD_SIGMOID, RELU = range(3)
@@ -52,6 +55,7 @@ class Program(NamedTuple):
     packed: Any
     layers: Any
     messages: Any
+    gather: Any
     readout: Any
 
 
@@ -76,6 +80,8 @@ class Work(NamedTuple):
     drive: Any
     mapped: Any
     error: Any
+    windows: Any
+    """What the places of a link read, or send back, one after the other."""
     edge: Any
     order: Any
     gap: Any
@@ -346,13 +352,13 @@ def add_correlation(a, b, out, packed, turned, edge):
 def pack_weights(net):
     """Fill `net.packed` with the matrices of the messages and of the read-out."""
     for message in net.messages:
-        source, target = net.layers[message[SOURCE]][SIZE], net.layers[message[TARGET]][SIZE]
-        weight = net.theta[message[START] : message[START] + source * target]
+        fan_in, fan_out = message[FAN_IN], message[FAN_OUT]
+        weight = net.theta[message[START] : message[START] + fan_in * fan_out]
         into = net.packed[message[PACKED] :]
-        if message[TRANSPOSED]:
-            pack(weight.reshape((target, source)).T, into)
+        if message[BACK]:
+            pack(weight.reshape((fan_in, fan_out)).T, into)
         else:
-            pack(weight.reshape((source, target)), into)
+            pack(weight.reshape((fan_in, fan_out)), into)
     if net.readout[KIND] != SQUARED_ERROR:
         size, outputs = net.layers[net.readout[LAYER]][SIZE], net.readout[OUTPUTS]
         weight = net.theta[net.readout[WEIGHT] : net.readout[WEIGHT] + size * outputs]
@@ -429,7 +435,42 @@ def _send(net, work, half, rows):
             drive = work.drive[capacity * target[OFFSET] :]
             packed = net.packed[message[PACKED] :]
             size = target[SIZE]
-            add_product(states, rows, source[SIZE], packed, drive, size, size, work.edge)
+            if message[GATHER] < 0:
+                add_product(states, rows, source[SIZE], packed, drive, size, size, work.edge)
+            elif message[BACK]:
+                _send_back(net, message, states, rows, packed, drive, size, work)
+            else:
+                _send_on(net, message, states, rows, packed, drive, source[SIZE], work)
+
+
+@_compiled
+def _send_on(net, message, states, rows, packed, drive, size, work):
+    """Add what the places of a link send on: each reads its units of the source, of `size`."""
+    places, fan_in, fan_out = message[POSITIONS], message[FAN_IN], message[FAN_OUT]
+    count = places * fan_in
+    read = net.gather[message[GATHER] : message[GATHER] + count]
+    for i in range(rows):
+        row, window = states[i * size : (i + 1) * size], work.windows[i * count : (i + 1) * count]
+        for j in range(count):
+            window[j] = row[read[j]] if read[j] >= 0 else 0
+    # The units of a place lie side by side in the target: its rows are those of the places.
+    places_all = rows * places
+    add_product(work.windows, places_all, fan_in, packed, drive, fan_out, fan_out, work.edge)
+
+
+@_compiled
+def _send_back(net, message, states, rows, packed, drive, size, work):
+    """Add what the places of a link send back to the source, of `size`, unit by unit."""
+    places, fan_in, fan_out = message[POSITIONS], message[FAN_IN], message[FAN_OUT]
+    count = places * fan_in
+    read = net.gather[message[GATHER] : message[GATHER] + count]
+    work.windows[: rows * count] = 0
+    add_product(states, rows * places, fan_out, packed, work.windows, fan_in, fan_in, work.edge)
+    for i in range(rows):
+        row, window = drive[i * size : (i + 1) * size], work.windows[i * count : (i + 1) * count]
+        for j in range(count):  # in this order, whatever the other rows are
+            if read[j] >= 0:
+                row[read[j]] += window[j]
 
 
 @_compiled
@@ -617,6 +658,7 @@ def _exchanged(work):
         work.drive,
         work.state,
         work.error,
+        work.windows,
         work.edge,
         work.order,
         work.gap,

@@ -10,8 +10,9 @@ from typing import Literal
 from engine.activation import ACTIVATIONS, Activation
 from engine.arrays import Array, FloatArray
 from engine.border import checked
-from engine.coupling import INPUT, Bias, Coupling, Dense, InputDrive, Lateral
+from engine.coupling import Bias, Coupling, Dense, InputDrive, Lateral
 from engine.errors import MOST, EngineError
+from engine.link import INPUT, Link, link_of
 from engine.readout import Readout, SoftmaxReadout, SquaredError
 from engine.tokens import Embedding
 
@@ -155,6 +156,12 @@ class Network:
     def recurrent(self) -> tuple[Coupling, ...]:
         """Couplings whose drive depends on the state."""
         return tuple(coupling for coupling in self.couplings if not coupling.clamped)
+
+    @cached_property
+    def links(self) -> dict[str, Link]:
+        """The couplings that are links, by name; the others are no product with a matrix."""
+        found = {c.name: link_of(c, self.shapes) for c in self.couplings}
+        return {name: link for name, link in found.items() if link is not None}
 
     @cached_property
     def vocabulary(self) -> int | None:

@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from engine.arrays import FloatArray, checked_precision
 from engine.border import checked
-from engine.coupling import Lateral
 from engine.errors import EngineError
 from engine.network import Network
 
@@ -66,11 +65,9 @@ class Params(Mapping[str, FloatArray]):
         for name, block in self.items():
             if not np.isfinite(block).all():
                 raise EngineError(f"parameter block '{name}' holds a value that is not finite.")
-        for coupling in self.network.couplings:
-            if isinstance(coupling, Lateral):
-                block = self[coupling.name]
-                if not np.array_equal(block, block.T):
-                    raise EngineError(f"lateral block '{coupling.name}' is not symmetric.")
+        for name in (link.block for link in self.network.links.values() if link.tied):
+            if not np.array_equal(self[name], self[name].T):
+                raise EngineError(f"lateral block '{name}' is not symmetric.")
 
 
 @checked

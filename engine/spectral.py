@@ -15,8 +15,8 @@ from scipy.linalg import eigh, lapack
 
 from engine.arrays import FloatArray
 from engine.border import checked
-from engine.coupling import Dense, Lateral
 from engine.errors import EngineError, check_count
+from engine.link import Link
 from engine.network import Network
 from engine.params import Params
 
@@ -29,10 +29,12 @@ Matrix = npt.NDArray[np.float64]
 class SpectralCap:
     """Keep the norm of the recurrent matrix at or below `cap`.
 
-    `exact` clips the eigenvalues (singular values of a dense block), which is the projection on
-    the matrices of that norm. It runs every `every` steps; the steps between, and all steps with
-    `power`, scale a block down when its norm, estimated by power iteration from the kept vector,
-    is above its share. Power iteration estimates from below: only `exact` is a guarantee.
+    `exact` clips the eigenvalues (singular values, of a block that is not tied), which is the
+    projection on the matrices of that norm. It runs every `every` steps; the steps between, and all
+    steps with `power`, scale a block down when the norm of its link, estimated by power iteration
+    from the kept vector, is above its share. Power iteration estimates from below: only `exact` is
+    a guarantee. The block of a link that is read at several places is held to its share over
+    `Link.spread`, which bounds the norm of the link.
     """
 
     cap: float = 0.95
@@ -40,6 +42,8 @@ class SpectralCap:
     method: Method = "exact"
     iterations: int = 5
     """Steps of a power iteration."""
+    partial: bool = False
+    """Whether couplings of unknown norm (see `uncapped`) are left alone instead of refused."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.cap < 1.0:
@@ -60,29 +64,46 @@ class SpectralCap:
 
         `vectors` keeps the direction of each block's power iteration between steps.
         """
+        if not self.partial:
+            for reason in uncapped(network).values():
+                raise EngineError(reason)
         share = self.cap / layer_radius(network)
-        for coupling in network.recurrent:
-            if not isinstance(coupling, Dense | Lateral):
-                kind = type(coupling).__name__
-                raise EngineError(f"coupling '{coupling.name}' ({kind}) has no spectral cap.")
-            block = blocks[coupling.name]
+        for link in recurrent_links(network):
+            block = blocks[link.block]
             if self.method == "exact" and step % self.every == 0:
-                clip_norm(block, share, symmetric=isinstance(coupling, Lateral))
+                clip_norm(block.reshape(link.fan_in, -1), share / link.spread, link.tied)
             else:
-                scale_norm(block, share, vectors[coupling.name], self.iterations)
+                scale_norm(link, block, share, vectors[link.block], self.iterations)
+
+
+AUTO_CAP = SpectralCap(partial=True)
+"""What `cap="auto"` stands for: every norm that is known, and no complaint of the others."""
+
+
+def recurrent_links(network: Network) -> list[Link]:
+    """Return the recurrent couplings that are links, in their order."""
+    return [network.links[c.name] for c in network.recurrent if c.name in network.links]
+
+
+def uncapped(network: Network) -> dict[str, str]:
+    """Say of each recurrent coupling without a known norm why it has no cap, by its name."""
+    return {
+        c.name: f"coupling '{c.name}' ({type(c).__name__}) has no spectral cap: it is no link, "
+        "so that its norm is not known."
+        for c in network.recurrent
+        if c.name not in network.links
+    }
 
 
 def has_cap(network: Network) -> bool:
     """Tell whether the norm of every recurrent coupling is known, so that it can be capped."""
-    return all(isinstance(coupling, Dense | Lateral) for coupling in network.recurrent)
+    return not uncapped(network)
 
 
 def starting_vectors(network: Network) -> dict[str, Matrix]:
-    """Return a direction for the power iteration of each block that has a cap."""
+    """Return a direction for the power iteration of each link that has a cap."""
     rng = np.random.default_rng(0)  # fixed: any direction that is not special will do
-    capped = [c for c in network.recurrent if isinstance(c, Dense | Lateral)]
-    rows = {c.name: network.blocks[c.name].shape[0] for c in capped}
-    return {name: rng.standard_normal(size) for name, size in rows.items()}
+    return {link.block: rng.standard_normal(link.size) for link in recurrent_links(network)}
 
 
 @lru_cache(maxsize=64)
@@ -94,11 +115,11 @@ def layer_radius(network: Network) -> float:
     """
     index = {layer.name: k for k, layer in enumerate(network.layers)}
     graph = np.zeros((len(index), len(index)))
-    for coupling in network.recurrent:
-        ends = [index[name] for name in coupling.layers]
-        graph[ends[0], ends[-1]] += 1.0
-        if len(ends) > 1:
-            graph[ends[-1], ends[0]] += 1.0
+    for link in recurrent_links(network):
+        source, target = index[link.source], index[link.target]
+        graph[source, target] += 1.0
+        if not link.tied:
+            graph[target, source] += 1.0
     return max(1.0, float(np.abs(np.linalg.eigvalsh(graph)).max()))
 
 
@@ -107,17 +128,14 @@ def recurrent_matrix(params: Params) -> Matrix:
     """Assemble the symmetric matrix `(units, units)` of all recurrent couplings."""
     network = params.network
     matrix = np.zeros((network.units, network.units))
-    for coupling in network.recurrent:
-        if isinstance(coupling, Dense):
-            rows, columns = (network.columns[name] for name in coupling.layers)
-            matrix[rows, columns] += params[coupling.name]
-            matrix[columns, rows] += params[coupling.name].T
-        elif isinstance(coupling, Lateral):
-            span = network.columns[coupling.layer]
-            matrix[span, span] += params[coupling.name]
-        else:
-            kind = type(coupling).__name__
-            raise EngineError(f"coupling '{coupling.name}' ({kind}) has no known matrix.")
+    for reason in uncapped(network).values():
+        raise EngineError(reason)
+    for link in recurrent_links(network):
+        rows, columns = network.columns[link.source], network.columns[link.target]
+        part = link.matrix(params[link.block])
+        matrix[rows, columns] += part
+        if not link.tied:
+            matrix[columns, rows] += part.T
     return matrix
 
 
@@ -173,17 +191,22 @@ def _clip_singular_values(block: FloatArray, matrix: Matrix, limit: float) -> No
     block[...] = clipped.T if wide else clipped
 
 
-def scale_norm(block: FloatArray, limit: float, vector: Matrix, iterations: int) -> None:
-    """Scale `block` in place so that its estimated norm is at most `limit`; turn `vector`."""
-    v = vector.astype(block.dtype)
+def scale_norm(
+    link: Link, block: FloatArray, limit: float, vector: Matrix, iterations: int
+) -> None:
+    """Scale `block` in place so that the estimated norm of its link is at most `limit`.
+
+    `vector (size of the source,)` is turned towards the direction that the link stretches most.
+    """
+    v = vector.astype(block.dtype)[None]
     for _ in range(iterations):
-        v = block @ (v @ block)
+        v = link.backward(block, link.forward(block, v))
         size = np.linalg.norm(v)
         if size == 0.0:
             return  # a zero matrix, or a vector in its null space
         v /= size
-    vector[...] = v
-    norm = float(np.linalg.norm(v @ block))
+    vector[...] = v[0]
+    norm = float(np.linalg.norm(link.forward(block, v)))
     if norm > limit:
         block *= limit / norm
 

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from engine.arrays import Array, FloatArray, IntArray, by_sample, namespace
 from engine.border import checked
-from engine.coupling import INPUT, Bias
+from engine.coupling import Bias
 from engine.errors import EngineError, check_count
+from engine.link import INPUT, Shapes
 from engine.readout import SoftmaxReadout
 
 
@@ -46,7 +47,7 @@ class Embedding:
         """The driven layer."""
         return (self.layer,)
 
-    def shape(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    def shape(self, shapes: Shapes) -> tuple[int, ...]:
         """`(vocabulary, width)`."""
         tokens, width = token_shape(f"embedding '{self.name}'", shapes[self.layer])
         if shapes[INPUT] != (tokens,):
@@ -56,9 +57,7 @@ class Embedding:
             )
         return (self.vocabulary, width)
 
-    def initial(
-        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
-    ) -> FloatArray:
+    def initial(self, rng: np.random.Generator, shapes: Shapes) -> FloatArray:
         """`N(0, spread^2)`."""
         return rng.normal(0.0, self.spread, self.shape(shapes))
 
@@ -101,9 +100,7 @@ class Position(Bias):
     spread: float = 0.5
     """Standard deviation of the starting entries."""
 
-    def initial(
-        self, rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
-    ) -> FloatArray:
+    def initial(self, rng: np.random.Generator, shapes: Shapes) -> FloatArray:
         """`N(start, spread^2)`."""
         return rng.normal(self.start, self.spread, self.shape(shapes))
 

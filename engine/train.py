@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from engine.params import Params
 from engine.predict import checked_data, evaluate
 from engine.progress import progress_bar
 from engine.run import Epoch, Run
-from engine.spectral import SpectralCap
+from engine.spectral import AUTO_CAP, SpectralCap
 from engine.threads import fitting_threads
 
 
@@ -42,7 +42,8 @@ class Training:
     nudged: Relaxation = field(default_factory=lambda: Relaxation(max_steps=15))
     optimizer: Optimizer = field(default_factory=Adam)
     schedule: str = "cosine"
-    cap: SpectralCap | None = field(default_factory=SpectralCap)
+    cap: SpectralCap | Literal["auto"] | None = "auto"
+    """Bound of the recurrent norm; `"auto"` caps what has a known norm (see `uncapped`)."""
     frozen: tuple[str, ...] = ()
     """Parameter blocks that do not learn."""
     decay: Mapping[str, float | FloatArray] = field(default_factory=dict)
@@ -59,6 +60,8 @@ class Training:
             check_count(name, getattr(self, name))
         if isinstance(self.beta, str) and self.beta != "auto":
             raise EngineError(f"beta is '{self.beta}', expected a positive number or 'auto'.")
+        if isinstance(self.cap, str) and self.cap != "auto":
+            raise EngineError(f"cap is '{self.cap}', expected a SpectralCap, None or 'auto'.")
         phases_of(self.estimator, 1.0 if isinstance(self.beta, str) else self.beta)
         scheduled(self.schedule, 0, 1)
         if self.patience is not None:
@@ -67,6 +70,11 @@ class Training:
         for name, decay in self.decay.items():
             if not (np.size(decay) and np.isfinite(decay).all() and np.min(decay) >= 0.0):
                 raise EngineError(f"decay of '{name}' is {shown(decay)}, expected zero or more.")
+
+    @property
+    def spectral_cap(self) -> SpectralCap | None:
+        """The cap, with `"auto"` resolved."""
+        return AUTO_CAP if isinstance(self.cap, str) else self.cap
 
 
 Step: TypeAlias = Callable[[Backend, FloatArray, FloatArray, Training, Run, int], Report]
@@ -107,8 +115,8 @@ def descend(backend: Backend, training: Training, run: Run, total: int) -> None:
     for name in training.decay.keys() - set(training.frozen):
         span = backend.network.blocks[name].span
         update[span] -= rate * np.ravel(training.decay[name]) * backend.params.theta[span]
-    if training.cap is not None:
-        _cap(backend, training.cap, run, update)
+    if training.spectral_cap is not None:
+        _cap(backend, training.spectral_cap, run, update)
     backend.apply(update)
     run.step += 1
 
@@ -209,9 +217,9 @@ def _begin(
         backend.load(params)
         return run
     run = Run.start(backend.network, training.optimizer.moments, backend.dtype, training.seed)
-    if training.cap is not None:
+    if training.spectral_cap is not None:
         capped = backend.params.copy()
-        training.cap.enforce(backend.network, capped, 0, run.vectors)
+        training.spectral_cap.enforce(backend.network, capped, 0, run.vectors)
         backend.load(capped)
     return run
 

@@ -162,7 +162,7 @@ def unrolled(
     activate = {"tanh": torch.tanh, "relu": torch.relu}[network.layers[0].activation]
     theta = {name: torch.tensor(block, requires_grad=True) for name, block in params.items()}
     blocks: dict[str, FloatArray] = {"W_rec": theta["W_rec"].detach().numpy()}
-    vectors, cap = starting_vectors(network), training.cap or SpectralCap()
+    vectors, cap = starting_vectors(network), training.spectral_cap or SpectralCap()
 
     def logits(x: torch.Tensor) -> torch.Tensor:
         weight = (theta["W_rec"] + theta["W_rec"].T) / 2

@@ -12,7 +12,8 @@ import numpy as np
 
 from engine.arrays import BoolArray, FloatArray
 from engine.backend import Backend, Clamped, Equilibrium
-from engine.coupling import INPUT, Coupling, Lateral
+from engine.coupling import Coupling, Lateral
+from engine.link import INPUT
 from engine.network import Network
 from engine.params import Params
 

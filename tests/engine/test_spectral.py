@@ -10,6 +10,7 @@ from engine.arrays import FloatArray
 from engine.compiled import NumbaBackend
 from engine.coupling import Bias, Dense, InputDrive, Lateral
 from engine.errors import EngineError
+from engine.link import Link
 from engine.network import Layer, Network, layered, looped_mlp
 from engine.optimizer import SGD
 from engine.params import Params, initial_params
@@ -43,6 +44,12 @@ MIXED = Network(
     SoftmaxReadout("c", 3),
 )
 ANY = quadratic_networks() | st.just(MIXED)
+
+
+def _link(matrix: FloatArray) -> Link:
+    """The link of a plain matrix."""
+    rows, columns = matrix.shape
+    return Link("W", "a", "b", rows, np.arange(rows)[None], columns)
 
 
 @MANY
@@ -176,7 +183,7 @@ def test_a_matrix_under_the_limit_is_left_bit_for_bit(
         clipped = matrix.astype(dtype)
         clip_norm(clipped, limit, symmetric)
         np.testing.assert_array_equal(clipped, matrix.astype(dtype))
-        scale_norm(clipped, limit, np.ones(len(matrix)), 5)
+        scale_norm(_link(matrix), clipped, limit, np.ones(len(matrix)), 5)
         np.testing.assert_array_equal(clipped, matrix.astype(dtype))
 
 
@@ -216,7 +223,7 @@ def test_a_kept_vector_makes_the_power_iteration_exact_in_the_end() -> None:
     estimates = []
     for _ in range(60):
         block = matrix.copy()
-        scale_norm(block, 0.5, vector, iterations=2)
+        scale_norm(_link(block), block, 0.5, vector, iterations=2)
         estimates.append(0.5 * matrix[0, 0] / block[0, 0])
     assert estimates[0] < 0.95 * truth
     assert (np.diff(estimates) > -1e-12).all()
@@ -226,7 +233,7 @@ def test_a_kept_vector_makes_the_power_iteration_exact_in_the_end() -> None:
 
 def test_a_block_of_zeros_is_left_and_its_vector_too() -> None:
     block, vector = np.zeros((3, 2)), np.ones(3)
-    scale_norm(block, 0.5, vector, 5)
+    scale_norm(_link(block), block, 0.5, vector, 5)
     clip_norm(block, 0.5, symmetric=False)
     assert not block.any()
     np.testing.assert_array_equal(vector, 1.0)
