@@ -5,7 +5,7 @@ and `correlate` is dPhi/dw summed over the samples, which is all that its synaps
 coupling that is a product of two states with a matrix also says which `link` it is: all that
 executes, counts or caps it reads the link (`engine.link`).
 The forms hold for numpy arrays and torch tensors, so golden checks the last two against autograd
-of the first. `docs/maths.md` derives them; `docs/architecture.md` says how to add one.
+of the first. `docs/maths.md` derives them; `docs/extending.md` says how to add one.
 """
 
 from dataclasses import dataclass

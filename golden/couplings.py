@@ -1,7 +1,8 @@
 """Closed forms against autograd of what they were derived from, in double precision.
 
 `drive` and `correlate` of every coupling are held to the gradient of its `potential`, those of the
-whole network and of the read-out likewise, and every `sigma` to the inverse of `G'`.
+whole network and of the read-out likewise, and every `sigma` to the inverse of `G'`. The link of a
+coupling has to do what its closed forms say.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from engine import dynamics
 from engine.activation import Activation
 from engine.arrays import Array, FloatArray, by_sample
 from engine.coupling import Coupling
+from engine.link import INPUT, ONE, Link
 from engine.network import Network
 from engine.params import Params, initial_params
 from golden.directions import random_directions
@@ -42,8 +44,10 @@ def check_network(network: Network, rng: np.random.Generator, samples: int = 4) 
     state = draw_state(network, rng, samples)
     metrics = []
     for coupling in network.couplings:
-        ends = network.ends(coupling, state)
-        metrics += check_coupling(coupling, params[coupling.name], x, ends)
+        w, ends = params[coupling.name], network.ends(coupling, state)
+        metrics += check_coupling(coupling, w, x, ends)
+        if coupling.name in network.links:
+            metrics.append(check_link(network.links[coupling.name], coupling, w, x, ends))
     metrics.append(_check_drive(network, params, x, state))
     metrics += _check_readout(network, params, state, y)
     for layer in network.layers:
@@ -71,6 +75,24 @@ def check_coupling(
         Metric(f"{coupling.name} drive", drive_error, THRESHOLD),
         Metric(f"{coupling.name} correlate", correlate_error, THRESHOLD),
     ]
+
+
+def check_link(
+    link: Link, coupling: Coupling, w: FloatArray, x: FloatArray, states: Sequence[FloatArray]
+) -> Metric:
+    """Check that the link which a coupling says it is does what its closed forms say."""
+    named = dict(zip(coupling.layers, map(by_sample, states), strict=True))
+    ends = {INPUT: x, ONE: np.ones((len(x), 1))} | named
+    a, b, half = ends[link.source], ends[link.target], 0.5 if link.tied else 1.0
+    sent = {link.source: link.backward(w, b), link.target: link.forward(w, a) + np.zeros_like(b)}
+    pairs = [
+        (half * (sent[link.target] * b).sum(-1), coupling.potential(w, x, *states)),
+        (half * link.correlate(a, b).reshape(w.shape), coupling.correlate(w, x, *states)),
+    ]
+    drives = coupling.drive(w, x, *([] if coupling.clamped else states))
+    found = [sent[name] for name in coupling.layers]
+    pairs += zip(found, map(by_sample, drives), strict=True)
+    return Metric(f"{coupling.name} link", max(_relative_error(*p) for p in pairs), THRESHOLD)
 
 
 def check_activation(name: str, rule: Activation, s: FloatArray) -> Metric:

@@ -10,6 +10,7 @@ from hypothesis import given
 
 from engine.activation import ACTIVATIONS
 from engine.coupling import Dense, InputDrive, Lateral
+from engine.link import Link, Shapes, dense
 from engine.network import Layer, Network, looped_mlp
 from engine.readout import SoftmaxReadout
 from experiments.fuzz.strategies import transformers
@@ -107,11 +108,23 @@ def test_closed_forms_of_any_attention(network: Network) -> None:
 
 def test_every_form_of_a_network_is_checked() -> None:
     names = [m.name for m in check_network(looped_mlp(3, 4, 2), np.random.default_rng(0))]
-    forms = [
-        f"{block} {form}" for block in ("W_in", "b", "W_rec") for form in ("drive", "correlate")
-    ]
+    parts = ("drive", "correlate", "link")
+    forms = [f"{block} {form}" for block in ("W_in", "b", "W_rec") for form in parts]
     forms += ["network drive", "read-out nudge", "W_out correlate", "b_out correlate"]
     assert names == [*forms, "hidden sigma"]
+
+
+class Crossed(Dense):
+    """Says that it is the link from its target to its source."""
+
+    def link(self, shapes: Shapes) -> Link:
+        return dense(self.name, self.target, self.source, shapes)
+
+    potential, drive, correlate = Dense.potential, Dense.drive, Dense.correlate
+
+
+def test_a_coupling_that_names_the_wrong_link_is_found() -> None:
+    assert failing(with_coupling(Crossed("own", "low", "high"))) == ["own link"]
 
 
 def test_coupling_of_ones_own_is_checked_too() -> None:
