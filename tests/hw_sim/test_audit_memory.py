@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.network import Network, layered, looped_mlp
-from engine.params import initial_params
+from engine.params import Params, initial_params
 from hw_sim import real_kernels
 from hw_sim.audit import (
     AuditError,
@@ -243,3 +243,31 @@ def test_backprop_keeps_a_trajectory_and_reads_deltas(steps: int) -> None:
     writes = [words for address, words in trace.writes if address[0] == "gradient.inputs"]
     assert len(writes) == len(X) * network.blocks["W_in"].size
     assert all(any(word[0] == "delta_sum" for word in words) for words in writes)
+
+
+@each_chip
+def test_a_chip_that_declares_too_little_fails_the_audit(make: type[Substrate]) -> None:
+    network = looped_mlp(2, 3, 2)
+
+    class Modest(make):  # type: ignore[misc, valid-type]
+        @property
+        def footprint(self) -> Footprint:
+            held = super().footprint
+            fewer = tuple(name for name in held.neuron_words if name != "total")
+            return Footprint(fewer, held.synapse_words, held.cells, held.shared_words)
+
+    params = initial_params(network, np.random.default_rng(1), np.float64)
+    with pytest.raises(AuditError, match="which the footprint does not hold"):
+        audit_substrate(Modest(network, params), X, Y)
+
+
+@each_chip
+@pytest.mark.parametrize("steps", [2, 5])
+def test_the_audit_takes_all_its_steps_even_at_rest(make: type[Substrate], steps: int) -> None:
+    """An execution that stopped when it had settled would prove nothing of more steps."""
+    network = looped_mlp(2, 3, 2)
+    chip = make(network, Params(network, np.zeros(network.size)))
+    trace, _ = relax_recorded(chip, np.zeros((1, 2)), np.array([[0.5, 0.5]]), 0.25, steps)
+    written = [address for address, _ in trace.writes]
+    for unit in range(3):
+        assert written.count(("state", 0, unit)) == 1 + steps

@@ -35,6 +35,14 @@ def test_a_pair_holds_its_weight_as_a_difference_of_conductances(ratio: float) -
     assert (array.writes == 1).all()
 
 
+def test_a_blank_pair_holds_nothing_and_can_move_both_ways() -> None:
+    for change in (0.5, -0.5):
+        array = CellArray(IDEAL, 3, np.random.default_rng(0))
+        assert (array.weights == 0.0).all()
+        array.pulse(np.full(3, change))
+        np.testing.assert_allclose(array.weights, change)
+
+
 def test_drift_is_felt_once_for_each_update() -> None:
     """Of levels, which shrink together: so weights shrink by the same share."""
     drift = 0.1
