@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from engine import dynamics
-from engine.arrays import FloatArray, checked_sum
+from engine.arrays import FloatArray, IntArray, checked_sum
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
-from engine.coupling import Bias, Coupling, Dense, InputDrive, Lateral
 from engine.errors import EngineError
+from engine.link import INPUT, ONE, Link, dense
 from engine.network import Network
 from engine.params import Params
 from engine.readout import SoftmaxReadout
@@ -98,15 +98,20 @@ class _Simulation:
     def __init__(self, network: Network, params: Params, x: FloatArray) -> None:
         b2.prefs.codegen.target = "numpy"
         self._network, self._params, self._samples = network, params, len(x)
+        for coupling in network.couplings:
+            if coupling.name not in network.links:
+                kind = type(coupling).__name__
+                raise EngineError(f"coupling '{coupling.name}' ({kind}) has no Brian2 equation.")
+        self._links = list(network.links.values())
         self._x = x
         self._layers: dict[str, Any] = {}
-        self._synapses: dict[str, tuple[Any, tuple[int, ...]]] = {}
+        self._synapses: dict[str, tuple[Any, IntArray]] = {}
         self._input = b2.NeuronGroup(x.size, "s : 1")
         self._input.s = x.ravel()
         for layer in network.layers:
             self._layers[layer.name] = self._layer(layer.name, layer.size, layer.activation)
-        for number, coupling in enumerate(network.couplings):
-            self._couple(number, coupling)
+        for number, link in enumerate(self._links):
+            self._couple(number, link)
         self._readout = None
         if isinstance(network.readout, SoftmaxReadout):
             self._readout = self._softmax(network.readout)
@@ -118,9 +123,9 @@ class _Simulation:
         if activation not in FORMULAS:
             known = ", ".join(FORMULAS)
             raise EngineError(f"activation '{activation}' has no Brian2 equation; known: {known}.")
-        couplings = list(enumerate(self._network.couplings))
-        terms = [f"from_{k}" for k, c in couplings if c.layers[-1] == name]
-        terms += [f"back_{k}" for k, c in couplings if isinstance(c, Dense) and c.source == name]
+        links = list(enumerate(self._links))
+        terms = [f"from_{k}" for k, link in links if link.target == name]
+        terms += [f"back_{k}" for k, link in links if link.source == name and not link.tied]
         lines = [f"{term} : 1" for term in terms]
         lines += ["s : 1", "image : 1", "pull : 1", "goal : 1", "beta : 1", "direct : 1"]
         summed = " + ".join([*terms, "0"])
@@ -129,33 +134,30 @@ class _Simulation:
         group.run_regularly(f"image = {FORMULAS[activation]}", when="groups", order=IMAGES)
         return group
 
-    def _couple(self, number: int, coupling: Coupling) -> None:
-        w = self._params[coupling.name]
-        target = self._layers[coupling.layers[-1]]
-        if isinstance(coupling, Bias):
-            setattr(target, f"from_{number}", np.tile(w, self._samples))
+    def _couple(self, number: int, link: Link) -> None:
+        target = self._layers[link.target]
+        if link.source == ONE:
+            setattr(target, f"from_{number}", np.tile(self._params[link.block], self._samples))
             return
-        if not isinstance(coupling, InputDrive | Dense | Lateral):
-            kind = type(coupling).__name__
-            raise EngineError(f"coupling '{coupling.name}' ({kind}) has no Brian2 equation.")
-        source = self._layers[coupling.layers[0]]
-        source = self._input if isinstance(coupling, InputDrive) else source
-        half = "0.5 * " if isinstance(coupling, Lateral) else ""
+        source = self._input if link.source == INPUT else self._layers[link.source]
+        half = "0.5 * " if link.tied else ""
         model = f"w : 1\nfrom_{number}_post = w * s_pre : 1 (summed)"
-        if isinstance(coupling, Dense):
+        if not (link.tied or link.clamped):
             model += f"\nback_{number}_pre = w * s_post : 1 (summed)"
-        self._connect(coupling.name, source, target, f"{model}\nhebb = {half}s_pre * s_post : 1")
+        self._connect(link, source, target, f"{model}\nhebb = {half}s_pre * s_post : 1")
 
-    def _connect(self, name: str, source: Any, target: Any, model: str) -> None:
-        """Join every unit to every unit of the same sample."""
-        w = self._params[name]
-        rows, columns = w.shape
+    def _connect(self, link: Link, source: Any, target: Any, model: str) -> None:
+        """Join the units that a link joins, in every sample; a weight may have many synapses."""
+        place, row, column = np.indices((link.positions, link.fan_in, link.fan_out))
+        unit = link.gather[place, row]
+        there = unit >= 0
+        i, j = unit[there], (place * link.fan_out + column)[there]
+        weight = (row * link.fan_out + column)[there]
+        sample, reached = np.arange(self._samples)[:, None], link.positions * link.fan_out
         synapses = b2.Synapses(source, target, model)
-        i, j = (index.ravel() for index in np.indices(w.shape))
-        sample = np.arange(self._samples)[:, None]
-        synapses.connect(i=(sample * rows + i).ravel(), j=(sample * columns + j).ravel())
-        synapses.w = np.tile(w.ravel(), self._samples)
-        self._synapses[name] = (synapses, w.shape)
+        synapses.connect(i=(sample * link.size + i).ravel(), j=(sample * reached + j).ravel())
+        synapses.w = np.tile(self._params[link.block].ravel()[weight], self._samples)
+        self._synapses[link.block] = (synapses, weight)
 
     def _softmax(self, readout: SoftmaxReadout) -> tuple[Any, Any, Any]:
         """Outputs, the norm of their softmax, and what they send back."""
@@ -174,7 +176,9 @@ class _Simulation:
         gather.connect(i=np.arange(len(owner)), j=owner)
         model = "w : 1\nlogits_post = w * s_pre : 1 (summed)\npull_pre = w * s_post : 1 (summed)"
         layer = self._layers[readout.layer]
-        self._connect("W_out", layer, outputs, f"{model}\nhebb = s_pre * s_post : 1")
+        shapes = {readout.layer: self._network.shapes[readout.layer], "": (readout.outputs,)}
+        link = dense("W_out", readout.layer, "", shapes)
+        self._connect(link, layer, outputs, f"{model}\nhebb = s_pre * s_post : 1")
         return outputs, pool, gather
 
     def origin(self) -> FloatArray:
@@ -196,7 +200,7 @@ class _Simulation:
     def image(self, state: FloatArray) -> FloatArray:
         """Let Brian2 compute `T(s)` in one time step."""
         for name, group in self._layers.items():
-            group.s = self._network.of(name, state).ravel()
+            group.s = np.ravel(self._network.of(name, state))
         self._run.run(b2.defaultclock.dt, namespace={})
         images = [
             np.array(group.image[:]).reshape(self._samples, -1) for group in self._layers.values()
@@ -206,13 +210,14 @@ class _Simulation:
     def correlation(self, name: str) -> FloatArray:
         """What the synapses of a block measure, summed over samples, in the shape of the block."""
         if name not in self._synapses:  # a bias: its synapse has one end
-            coupling = next(c for c in self._network.couplings if c.name == name)
-            states = np.array(self._layers[coupling.layers[0]].s[:])
+            states = np.array(self._layers[self._network.links[name].target].s[:])
             total: FloatArray = states.reshape(self._samples, -1).sum(0)
             return total
-        synapses, shape = self._synapses[name]
-        measured: FloatArray = np.array(synapses.hebb[:]).reshape(self._samples, *shape).sum(0)
-        return measured
+        synapses, weight = self._synapses[name]
+        measured = np.array(synapses.hebb[:]).reshape(self._samples, -1).sum(0)
+        found = np.zeros_like(self._params[name])
+        np.add.at(found.reshape(-1), weight, measured)
+        return found
 
     def errors(self) -> FloatArray:
         """`p - y` of the outputs, `(samples, outputs)`."""

@@ -8,6 +8,7 @@ approximation that spiking simulators can run as it is.
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ from adapters.nir_file import graph_bytes, nir, read_graph
 from engine.arrays import FloatArray
 from engine.backend import Relaxation
 from engine.checkpoint import describe_network, network_from
-from engine.coupling import Bias, Coupling, Dense, InputDrive, Lateral
+from engine.coupling import Coupling
 from engine.errors import CheckpointError, EngineError, check_count
 from engine.estimator import Estimator, centered, check_estimator
-from engine.link import INPUT
+from engine.link import INPUT, ONE, Link
 from engine.network import Network
 from engine.params import Params
 from engine.readout import SoftmaxReadout
@@ -66,8 +67,8 @@ def to_nir(params: Params, rule: LearningRule | None = None) -> Any:
         nodes[layer.name] = nir.LI(
             tau=ones, r=ones, v_leak=bias.copy(), metadata={"activation": layer.activation}
         )
-    for coupling in network.couplings:
-        for node, source, target, weight in _directions(coupling, params):
+    for link in map(_link(network), network.couplings):
+        for node, source, target, weight in _directions(link, params):
             nodes[node] = nir.Linear(weight=weight)
             edges += [(source, node), (node, target)]
     edges += _read_out(params, nodes)
@@ -133,11 +134,11 @@ def to_spiking(params: Params, peak_steps: int = PEAK_STEPS) -> Any:
             )
     params.check()
     weight, bias = np.zeros((network.units, network.inputs)), np.zeros(network.units)
-    for coupling in network.couplings:
-        if isinstance(coupling, InputDrive):
-            weight[network.columns[coupling.layer]] += params[coupling.name].T
-        elif isinstance(coupling, Bias):
-            bias[network.columns[coupling.layer]] += params[coupling.name]
+    for link in map(_link(network), network.couplings):
+        if link.source == INPUT:
+            weight[network.columns[link.target]] += params[link.block].T
+        elif link.source == ONE:
+            bias[network.columns[link.target]] += params[link.block]
     synapse = STEP_S / SYNAPSE_S
     ones = np.ones(network.units)
     population = nir.CubaLIF(
@@ -167,30 +168,38 @@ def to_spiking(params: Params, peak_steps: int = PEAK_STEPS) -> Any:
     return nir.NIRGraph(nodes, edges, metadata={"settle_spiking": json.dumps(head)})
 
 
-def _directions(coupling: Coupling, params: Params) -> list[tuple[str, str, str, FloatArray]]:
-    """Name, source, target and matrix `(target, source)` of each way a coupling sends signals."""
-    name, block = coupling.name, params[coupling.name]
-    match coupling:
-        case InputDrive():
-            return [(name, INPUT, coupling.layer, block.T.copy())]
-        case Dense():
-            ends = coupling.source, coupling.target
-            return [(name, *ends, block.T.copy()), (f"{name}_back", *ends[::-1], block.copy())]
-        case Lateral():
-            return [(name, coupling.layer, coupling.layer, block.copy())]
-        case Bias():
-            return []
-    raise EngineError(f"coupling '{name}' ({type(coupling).__name__}) has no NIR node.")
+def _link(network: Network) -> Callable[[Coupling], Link]:
+    """Return what finds the link of a coupling, or refuses one that is no plain matrix."""
+
+    def find(coupling: Coupling) -> Link:
+        link = network.links.get(coupling.name)
+        if link is None or not link.whole:
+            kind = type(coupling).__name__
+            raise EngineError(f"coupling '{coupling.name}' ({kind}) has no NIR node.")
+        return link
+
+    return find
+
+
+def _directions(link: Link, params: Params) -> list[tuple[str, str, str, FloatArray]]:
+    """Name, source, target and matrix `(target, source)` of each way a link sends signals."""
+    if link.source == ONE:
+        return []
+    name, block, ends = link.block, params[link.block], (link.source, link.target)
+    forth = (name, *ends, block.copy() if link.tied else block.T.copy())
+    if link.tied or link.clamped:
+        return [forth]
+    return [forth, (f"{name}_back", *ends[::-1], block.copy())]
 
 
 def _biases(network: Network) -> dict[str, str]:
     """Name of the bias block of each layer that has one."""
     found: dict[str, str] = {}
-    for coupling in network.couplings:
-        if isinstance(coupling, Bias) and coupling.layer in found:
-            raise EngineError(f"layer '{coupling.layer}' has two biases; a NIR neuron has one.")
-        if isinstance(coupling, Bias):
-            found[coupling.layer] = coupling.name
+    for link in network.links.values():
+        if link.source == ONE and link.target in found:
+            raise EngineError(f"layer '{link.target}' has two biases; a NIR neuron has one.")
+        if link.source == ONE:
+            found[link.target] = link.block
     return found
 
 
@@ -218,11 +227,11 @@ def _params(network: Network, nodes: dict[str, Any]) -> Params:
             params[name][...] = nodes["W_out"].bias
         else:
             params[name][...] = nodes[name].weight.T
-    for coupling in network.couplings:
-        for node, _, _, weight in _directions(coupling, params):
+    for link in map(_link(network), network.couplings):
+        for node, _, _, weight in _directions(link, params):
             if not np.array_equal(nodes[node].weight, weight):
                 raise CheckpointError(
-                    f"node '{node}' differs from '{coupling.name}': a coupling has one matrix."
+                    f"node '{node}' differs from '{link.block}': a coupling has one matrix."
                 )
     params.check()
     return params

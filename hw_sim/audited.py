@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.coupling import InputDrive
 from engine.errors import EngineError
+from engine.link import INPUT
 from engine.network import Network
 from engine.params import Params
 from hw_sim import backprop_kernels, digital_kernels, real_kernels
@@ -129,14 +129,14 @@ def correlate_recorded(
     """Add one phase to the gradient of a block under the audit; return what it may read."""
     trace, run, shape = Trace(), interpreted(real_kernels), network.blocks[name].shape
     gradient, tally = Memory("gradient", np.zeros(shape), trace), np.zeros(len(KINDS), np.int64)
-    coupling = next((c for c in network.couplings if c.name == name), None)
-    ends = coupling.layers if coupling else (network.readout.layer, "outputs")
+    link = network.links.get(name)
+    ends = (link.source, link.target) if link else (network.readout.layer, "outputs")
     values = {layer: network.of(layer, state) for layer in network.columns}
     held = {layer: Memory(layer, v, trace) for layer, v in (values | {"outputs": y}).items()}
     if len(shape) == 1:
         run["correlate_bias"](gradient, held[ends[-1]], 0.5, tally)
         return trace, Rules(("gradient",), target=(ends[-1],))
-    source = Memory("x", x, trace) if isinstance(coupling, InputDrive) else held[ends[0]]
+    source = Memory("x", x, trace) if ends[0] == INPUT else held[ends[0]]
     run["correlate"](gradient, source, held[ends[-1]], 0.5, tally)
     return trace, Rules(("gradient",), source=(source.name,), target=(ends[-1],))
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.coupling import InputDrive
+from engine.link import INPUT
 from engine.network import Network
 from engine.readout import SoftmaxReadout
 from hw_sim.counts import BORDER, Key, OpCounts, WordCount
@@ -65,8 +65,8 @@ class Design:
             return max(1, int((owners(network) == places(network).index(place)).sum()))
         read = {c.name for c in network.recurrent if place in c.layers and phase != "input"}
         if phase == "input" or self.settles:
-            clamped = (c for c in network.couplings if isinstance(c, InputDrive))
-            read |= {c.name for c in clamped if place in c.layers}
+            fed = (link for link in network.links.values() if link.source == INPUT)
+            read |= {link.block for link in fed if link.target == place}
         if place == READOUT:
             read = {"W_out"} & set(network.blocks)
         return max(1, sum(network.blocks[name].size for name in read))

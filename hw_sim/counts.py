@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.arrays import IntArray
-from engine.coupling import Bias, InputDrive
+from engine.link import INPUT, ONE
 from engine.network import Network
 from engine.optimizer import Optimizer
 from engine.readout import SoftmaxReadout
@@ -128,8 +128,7 @@ def optimizer_counts(network: Network, optimizer: Optimizer, updates: int) -> Op
     """
     counts, moments = OpCounts(), optimizer.moments
     for name, block in network.blocks.items():
-        coupling = next((c for c in network.couplings if c.name == name), None)
-        place = coupling.layers[-1] if coupling else READOUT
+        place = network.links[name].target if name in network.links else READOUT
         work = updates * block.size
         counts.add("update", place, "mac", (2 * moments + 1) * work)
         counts.add("update", place, "activation", 2 * (moments - 1) * work)
@@ -153,15 +152,16 @@ def dense_counts(
             counts.add("free", name, "activation", samples * size)  # sigma of the drive
             counts.add("free", name, "activation", free_evaluations * size)
             counts.add("nudged", name, "activation", nudged_evaluations * size)
-    for coupling in network.couplings:
-        size, last = network.blocks[coupling.name].size, coupling.layers[-1]
-        if not isinstance(coupling, Bias):
-            counts.add("learn", last, "mac", samples * phases * size)
-        if isinstance(coupling, InputDrive):
-            counts.add("input", last, "mac", samples * size)
-        for target in coupling.layers if not coupling.clamped else ():
-            counts.add("free", target, "mac", free_evaluations * size)
-            counts.add("nudged", target, "mac", nudged_evaluations * size)
+    for link in network.links.values():
+        if link.source == ONE:
+            continue
+        counts.add("learn", link.target, "mac", samples * phases * link.macs)
+        if link.source == INPUT:
+            counts.add("input", link.target, "mac", samples * link.macs)
+            continue
+        for target in {link.source, link.target}:
+            counts.add("free", target, "mac", free_evaluations * link.macs)
+            counts.add("nudged", target, "mac", nudged_evaluations * link.macs)
     if isinstance(readout, SoftmaxReadout):
         synapses = read * network.outputs
         counts.add("nudged", READOUT, "mac", nudged_evaluations * (2 * synapses + read))

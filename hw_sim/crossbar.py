@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Clamped, Equilibrium, Relaxation
-from engine.coupling import Bias
+from engine.link import ONE
 from engine.network import Network
 from engine.params import Params
 from hw_sim import real_kernels as kernels
@@ -207,9 +207,9 @@ def _input_cells(network: Network) -> IntArray:
 def _in_array(network: Network) -> Any:
     """Mark the parameters that are cells: all but the biases."""
     marks = np.ones(network.size, bool)
-    for coupling in network.couplings:
-        if isinstance(coupling, Bias):
-            marks[network.blocks[coupling.name].span] = False
+    for link in network.links.values():
+        if link.source == ONE:
+            marks[network.blocks[link.block].span] = False
     if "b_out" in network.blocks:
         marks[network.blocks["b_out"].span] = False
     return marks

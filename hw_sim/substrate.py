@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import FloatArray, IntArray
+from engine.arrays import FloatArray, IntArray, by_sample
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
-from engine.coupling import Bias, Dense, InputDrive, Lateral
 from engine.errors import EngineError
+from engine.link import INPUT, ONE
 from engine.network import Network
 from engine.params import Params
 from engine.readout import SoftmaxReadout
@@ -78,7 +78,7 @@ class Substrate(Backend):
     def _predict(self, equilibrium: Equilibrium) -> FloatArray:
         """Read the outputs `(samples, outputs)` from a state."""
         network = self.network
-        seen = network.of(network.readout.layer, self.read(equilibrium.state))
+        seen = by_sample(network.of(network.readout.layer, self.read(equilibrium.state)))
         tally, targets = self._tally(), np.zeros((len(seen), network.outputs))
         outputs: FloatArray = seen
         if isinstance(network.readout, SoftmaxReadout):
@@ -112,9 +112,9 @@ class Substrate(Backend):
             self._correlate(clamped.x, self.read(equilibrium.state), total, energy, tally)
         if cost != 0.0 and isinstance(self.network.readout, SoftmaxReadout):
             error = self._errors(equilibrium, clamped.y, tally)
-            seen = self.network.of(self.network.readout.layer, self.read(equilibrium.state))
+            seen = self._end(self.network.readout.layer, self.read(equilibrium.state))
             row = tally[-1]
-            real_kernels.correlate(total["W_out"], np.ascontiguousarray(seen), error, cost, row)
+            real_kernels.correlate(total["W_out"], seen, error, cost, row)
             real_kernels.correlate_bias(total["b_out"], error, cost, row)
         self._count("learn", tally)
 
@@ -124,18 +124,19 @@ class Substrate(Backend):
         """Add `energy dE/dw` of every coupling: each synapse sees its two ends."""
         network, names = self.network, places(self.network)
         seen = self._seen_input(x)
-        for coupling in network.couplings:
-            row = tally[names.index(coupling.layers[-1])]
-            ends = [np.ascontiguousarray(network.of(name, state)) for name in coupling.layers]
-            block = total[coupling.name]
-            if isinstance(coupling, Bias):
-                real_kernels.correlate_bias(block, ends[0], -energy, row)
-            elif isinstance(coupling, InputDrive):
-                real_kernels.correlate(block, seen, ends[0], -energy, row)
-            elif isinstance(coupling, Lateral):
-                real_kernels.correlate(block, ends[0], ends[0], -energy / 2, row)
-            elif isinstance(coupling, Dense):
-                real_kernels.correlate(block, ends[0], ends[1], -energy, row)
+        for link in network.links.values():
+            block, row = total[link.block], tally[names.index(link.target)]
+            target = self._end(link.target, state)
+            if link.source == ONE:
+                real_kernels.correlate_bias(block, target, -energy, row)
+                continue
+            source = seen if link.source == INPUT else self._end(link.source, state)
+            share = -energy / 2 if link.tied else -energy
+            real_kernels.correlate(block, source, target, share, row)
+
+    def _end(self, layer: str, state: FloatArray) -> FloatArray:
+        """Return the units of a layer as a kernel reads them, `(samples, size)`."""
+        return np.ascontiguousarray(by_sample(self.network.of(layer, state)))
 
     def _seen_input(self, x: FloatArray) -> FloatArray:
         """Return the inputs as the substrate holds them."""

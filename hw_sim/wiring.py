@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray, IntArray
-from engine.coupling import Bias, Dense, InputDrive, Lateral
 from engine.errors import EngineError
+from engine.link import INPUT, ONE
 from engine.network import Network
 from engine.params import Params
 from engine.readout import SoftmaxReadout, SquaredError
-from engine.spectral import recurrent_matrix
+from engine.spectral import recurrent_links, recurrent_matrix
 from hw_sim.layout import SOFTMAX, SQUARED_ERROR, Feeds, Wires
 
 READOUT = "readout"
@@ -29,7 +29,8 @@ def check_network(network: Network) -> None:
         if layer.activation not in ("tanh", "hard_sigmoid"):
             raise EngineError(f"activation '{layer.activation}' has no model in hw_sim.")
     for coupling in network.couplings:
-        if not isinstance(coupling, InputDrive | Bias | Dense | Lateral):
+        link = network.links.get(coupling.name)
+        if link is None or not link.whole:  # arrays hold whole matrices
             kind = type(coupling).__name__
             raise EngineError(f"coupling '{coupling.name}' ({kind}) has no model in hw_sim.")
     if not isinstance(network.readout, SoftmaxReadout | SquaredError):
@@ -41,12 +42,12 @@ def feeds(params: Params, dtype: npt.DTypeLike) -> Feeds:
     network = params.network
     inputs = np.zeros((network.inputs, network.units))
     bias, biased = np.zeros(network.units), np.zeros(network.units, np.int64)
-    for coupling in network.couplings:
-        span = network.columns[coupling.layers[0]]
-        if isinstance(coupling, InputDrive):
-            inputs[:, span] += params[coupling.name]
-        elif isinstance(coupling, Bias):
-            bias[span] += params[coupling.name]
+    for link in network.links.values():
+        span = network.columns[link.target]
+        if link.source == INPUT:
+            inputs[:, span] += params[link.block]
+        elif link.source == ONE:
+            bias[span] += params[link.block]
             biased[span] += 1
     tables = input_messages(network), layer_table(network)
     return Feeds(*tables, inputs.astype(dtype), bias.astype(dtype), biased)
@@ -88,8 +89,8 @@ def recurrent_messages(network: Network) -> IntArray:
     """One row for each direction of each recurrent coupling (columns: see `hw_sim.layout`)."""
     index = {name: k for k, name in enumerate(network.columns)}
     rows = []
-    for coupling in network.recurrent:
-        ends = (coupling.layers[0], coupling.layers[-1])
+    for link in recurrent_links(network):
+        ends = (link.source, link.target)
         for source, target in {ends, ends[::-1]} if ends[0] != ends[1] else {ends}:
             spans = network.columns[source], network.columns[target]
             rows.append((*(edge for s in spans for edge in (s.start, s.stop)), index[target]))
@@ -101,10 +102,10 @@ def input_messages(network: Network) -> IntArray:
     """One row for each layer that the input drives."""
     index = {name: k for k, name in enumerate(network.columns)}
     rows = []
-    for coupling in network.couplings:
-        if isinstance(coupling, InputDrive):
-            span = network.columns[coupling.layer]
-            rows.append((0, network.inputs, span.start, span.stop, index[coupling.layer]))
+    for link in network.links.values():
+        if link.source == INPUT:
+            span = network.columns[link.target]
+            rows.append((0, network.inputs, span.start, span.stop, index[link.target]))
     return np.array(sorted(set(rows)), np.int64).reshape(-1, 5)
 
 
@@ -113,8 +114,8 @@ def owners(network: Network) -> IntArray:
     """Place of every parameter: the layer that its coupling drives last, or the read-out."""
     found = np.full(network.size, len(network.layers), np.int64)
     index = {name: k for k, name in enumerate(network.columns)}
-    for coupling in network.couplings:
-        found[network.blocks[coupling.name].span] = index[coupling.layers[-1]]
+    for link in network.links.values():
+        found[network.blocks[link.block].span] = index[link.target]
     return found
 
 
@@ -122,9 +123,9 @@ def owners(network: Network) -> IntArray:
 def partners(network: Network) -> IntArray:
     """Place of the other word of a lateral pair; of every other parameter, its own."""
     found = np.arange(network.size)
-    for coupling in network.couplings:
-        if isinstance(coupling, Lateral):
-            block = network.blocks[coupling.name]
+    for link in network.links.values():
+        if link.tied:
+            block = network.blocks[link.block]
             found[block.span] = found[block.span].reshape(block.shape).T.ravel()
     return found
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from adapters.nir_export import to_nir
 from adapters.torch_autograd import implicit_gradient
 from adapters.torch_backend import TorchBackend
 from engine import dynamics
@@ -25,6 +26,7 @@ from engine.spectral import SpectralCap, recurrent_norm, scale_norm, starting_ve
 from engine.tokens import Position
 from engine.train import Training, fit
 from engine.transformer import energy_transformer
+from hw_sim.digital import DigitalBackend
 
 
 @dataclass(frozen=True)
@@ -265,3 +267,24 @@ def test_a_tied_link_joins_a_layer_to_itself() -> None:
         Link("W", "a", "b", 2, np.arange(2)[None], 2, tied=True)
     with pytest.raises(EngineError, match="'W' is tied"):
         Link("W", "a", "a", 3, np.array([[0, 2]]), 3, tied=True)
+
+
+def test_an_unknown_link_runs_in_brian2_too() -> None:
+    brian2_backend = pytest.importorskip("adapters.brian2_backend", reason="needs Brian2")
+    network = patched("hard_sigmoid")
+    params, (x, y), way = _params(network), _batch(network, 3), Relaxation(30, 1e-9)
+    found = []
+    for make in (NumbaBackend, brian2_backend.Brian2Backend):
+        backend, gradient = make(network, params), np.zeros(network.size)
+        report = estimate(backend, backend.clamp(x, y), centered(0.1), gradient, way)
+        found.append((gradient, report.free_steps))
+    np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-9)
+    assert found[0][1] == found[1][1]
+
+
+def test_what_only_knows_matrices_refuses_a_shared_block_by_name() -> None:
+    network = patched("hard_sigmoid")
+    with pytest.raises(EngineError, match=r"'W_p' \(Patches\) has no model in hw_sim"):
+        DigitalBackend(network, _params(network))
+    with pytest.raises(EngineError, match=r"'W_p' \(Patches\) has no NIR node"):
+        to_nir(_params(network))
