@@ -13,7 +13,6 @@ from adapters.torch_backend import TorchBackend
 from engine import dynamics
 from engine.arrays import FloatArray, checked_matrix
 from engine.backend import Relaxation
-from engine.coupling import Lateral
 from engine.dynamics import Blocks as AnyBlocks
 from engine.errors import EngineError
 from engine.network import Network
@@ -50,10 +49,8 @@ def loss(network: Network, blocks: AnyBlocks, state: torch.Tensor, y: torch.Tens
 def symmetrise(network: Network, blocks: AnyBlocks) -> Blocks:
     """Return the blocks with every lateral one replaced by `(W + W') / 2`."""
     symmetric = dict(blocks)
-    for coupling in network.couplings:
-        if isinstance(coupling, Lateral):
-            w = symmetric[coupling.name]
-            symmetric[coupling.name] = (w + w.T) / 2
+    for name in (link.block for link in network.links.values() if link.tied):
+        symmetric[name] = (symmetric[name] + symmetric[name].T) / 2
     return symmetric
 
 

@@ -14,7 +14,6 @@ from engine.coupling import Bias, Coupling, Dense, InputDrive, Lateral
 from engine.errors import MOST, EngineError
 from engine.link import INPUT, Link, link_of
 from engine.readout import Readout, SoftmaxReadout, SquaredError
-from engine.tokens import Embedding
 
 
 @checked
@@ -166,13 +165,13 @@ class Network:
     @cached_property
     def vocabulary(self) -> int | None:
         """Number of different tokens; `None` where the inputs are numbers of any kind."""
-        sizes = [c.vocabulary for c in self.couplings if isinstance(c, Embedding)]
+        sizes = [c.vocabulary for c in self.couplings if hasattr(c, "vocabulary")]
         return min(sizes) if sizes else None
 
     def check_inputs(self, x: FloatArray) -> None:
         """Refuse inputs `(samples, inputs)` that are not tokens where tokens are expected."""
         for coupling in self.couplings:
-            if isinstance(coupling, Embedding):
+            if hasattr(coupling, "check"):  # one that reads the input may be particular about it
                 coupling.check(x)
 
     def of(self, layer: str, state: Array) -> Array:

@@ -1,11 +1,12 @@
 """Parameters: one flat array, whose named blocks are views of it."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import FloatArray, checked_precision
+from engine.arrays import FloatArray, IntArray, checked_precision
 from engine.border import checked
 from engine.errors import EngineError
 from engine.network import Network
@@ -68,6 +69,17 @@ class Params(Mapping[str, FloatArray]):
         for name in (link.block for link in self.network.links.values() if link.tied):
             if not np.array_equal(self[name], self[name].T):
                 raise EngineError(f"lateral block '{name}' is not symmetric.")
+
+
+@lru_cache(maxsize=64)
+def partners(network: Network) -> IntArray:
+    """Place of the other word of a tied pair, `(network.size,)`; of any other word, its own."""
+    found = np.arange(network.size)
+    for link in network.links.values():
+        if link.tied:
+            block = network.blocks[link.block]
+            found[block.span] = found[block.span].reshape(block.shape).T.ravel()
+    return found
 
 
 @checked

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from engine.arrays import FloatArray, IntArray
-from engine.coupling import Lateral
+from engine.arrays import FloatArray
 from engine.network import Network
+from engine.params import partners
 
 
 def symmetric_basis(network: Network) -> FloatArray:
@@ -13,7 +13,7 @@ def symmetric_basis(network: Network) -> FloatArray:
     A lateral weight moves with its mirror image: `(e_ij + e_ji) / sqrt 2`. A gradient that is
     symmetric there is the sum of its components along the basis.
     """
-    mirror = _mirror(network)
+    mirror = partners(network)
     rows = []
     for k, other in enumerate(mirror):
         if k <= other:
@@ -26,15 +26,5 @@ def symmetric_basis(network: Network) -> FloatArray:
 def random_directions(network: Network, rng: np.random.Generator, count: int) -> FloatArray:
     """Draw `(count, network.size)` allowed directions with entries of variance about one."""
     noise = rng.standard_normal((count, network.size))
-    mirrored: FloatArray = (noise + noise[:, _mirror(network)]) / 2
+    mirrored: FloatArray = (noise + noise[:, partners(network)]) / 2
     return mirrored
-
-
-def _mirror(network: Network) -> IntArray:
-    """Place of the parameter that has to change along with each parameter, `(network.size,)`."""
-    mirror = np.arange(network.size)
-    for coupling in network.couplings:
-        if isinstance(coupling, Lateral):
-            block = network.blocks[coupling.name]
-            mirror[block.span] = mirror[block.span].reshape(block.shape).T.ravel()
-    return mirror

@@ -9,7 +9,7 @@ from engine.arrays import FloatArray
 from engine.errors import EngineError
 from engine.link import INPUT
 from engine.network import Network
-from engine.params import Params
+from engine.params import Params, partners
 from hw_sim import backprop_kernels, digital_kernels, real_kernels
 from hw_sim.audit import (
     AuditError,
@@ -28,7 +28,7 @@ from hw_sim.digital import GAIN_FRACTION, RANDOM_BITS, DigitalBackend
 from hw_sim.layout import KINDS, Batch, Ended
 from hw_sim.spiking import FROM_DRIVE, SpikingBackend
 from hw_sim.substrate import Substrate
-from hw_sim.wiring import feeds, owners, partners, places, wires
+from hw_sim.wiring import feeds, owners, places, wires
 
 STEPS = (2, 5, 9)
 """Numbers of steps that have to touch the same words."""

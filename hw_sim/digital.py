@@ -23,12 +23,12 @@ from engine.arrays import FloatArray, IntArray
 from engine.backend import Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError
 from engine.network import Network
-from engine.params import Params
+from engine.params import Params, partners
 from hw_sim import digital_kernels as kernels
 from hw_sim.counts import BORDER, Footprint
 from hw_sim.layout import Batch, Ended, Words
 from hw_sim.substrate import NEURON_WORDS, Substrate, check_bits
-from hw_sim.wiring import feeds, owners, partners, wires
+from hw_sim.wiring import feeds, owners, wires
 
 GAIN_FRACTION = 12
 """Bits after the point of the nudge."""

@@ -9,7 +9,7 @@ from engine.arrays import FloatArray, IntArray
 from engine.errors import EngineError
 from engine.link import INPUT, ONE
 from engine.network import Network
-from engine.params import Params
+from engine.params import Params, partners
 from engine.readout import SoftmaxReadout, SquaredError
 from engine.spectral import recurrent_links, recurrent_matrix
 from hw_sim.layout import SOFTMAX, SQUARED_ERROR, Feeds, Wires
@@ -116,17 +116,6 @@ def owners(network: Network) -> IntArray:
     index = {name: k for k, name in enumerate(network.columns)}
     for link in network.links.values():
         found[network.blocks[link.block].span] = index[link.target]
-    return found
-
-
-@lru_cache(maxsize=64)
-def partners(network: Network) -> IntArray:
-    """Place of the other word of a lateral pair; of every other parameter, its own."""
-    found = np.arange(network.size)
-    for link in network.links.values():
-        if link.tied:
-            block = network.blocks[link.block]
-            found[block.span] = found[block.span].reshape(block.shape).T.ravel()
     return found
 
 

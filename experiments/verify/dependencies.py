@@ -12,10 +12,10 @@ import numpy as np
 
 from engine.arrays import BoolArray, FloatArray
 from engine.backend import Backend, Clamped, Equilibrium
-from engine.coupling import Coupling, Lateral
+from engine.coupling import Coupling
 from engine.link import INPUT
 from engine.network import Network
-from engine.params import Params
+from engine.params import Params, partners
 
 Rule: TypeAlias = Callable[[Params, Clamped, Sequence[tuple[float, Equilibrium]]], FloatArray]
 """The update `(network.size,)` from weights, a clamped batch and pairs of coefficient and phase."""
@@ -73,7 +73,7 @@ def weight_offences(
 ) -> Iterator[Offence]:
     """Change one weight after the other and look at all other synapses, with the states held."""
     network, before = params.network, rule(params, clamped, phases)
-    inside, mirror = _of_couplings(network), _mirror(network)
+    inside, mirror = _of_couplings(network), partners(network)
     for weight in weights:
         changed_params = params.copy()
         changed_params.theta[[weight, mirror[weight]]] += 0.25
@@ -182,16 +182,6 @@ def _of_couplings(network: Network) -> BoolArray:
     for coupling in network.couplings:
         marks[network.blocks[coupling.name].span] = True
     return marks
-
-
-def _mirror(network: Network) -> Any:
-    """Place of the entry that is the same synapse: a lateral block holds each one twice."""
-    mirror = np.arange(network.size)
-    for coupling in network.couplings:
-        if isinstance(coupling, Lateral):
-            block = network.blocks[coupling.name]
-            mirror[block.span] = mirror[block.span].reshape(block.shape).T.ravel()
-    return mirror
 
 
 def _moved(state: FloatArray, unit: int) -> FloatArray:

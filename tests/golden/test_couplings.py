@@ -60,6 +60,8 @@ class OneWay(Dense):
 class TwiceTooStrong(Lateral):
     """Forgets the half of `s' s / 2`."""
 
+    link = Lateral.link  # else it would be no lateral link, and its block not symmetric
+
     def correlate(self, w: Any, x: Any, *states: Any) -> Any:
         return 2 * super().correlate(w, x, *states)
 
@@ -136,7 +138,7 @@ def test_coupling_of_ones_own_is_checked_too() -> None:
     ("coupling", "names"),
     [
         (OneWay("W", "low", "high"), ["W drive", "network drive"]),
-        (TwiceTooStrong("W", "low"), ["W correlate"]),
+        (TwiceTooStrong("W", "low"), ["W correlate", "W link"]),
         (Misshapen("W", "high"), ["W correlate"]),
     ],
     ids=["drive", "correlate", "shape"],

@@ -11,7 +11,6 @@ from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray
 from engine.backend import Backend, Relaxation
 from engine.compiled import NumbaBackend
-from engine.coupling import Lateral
 from engine.network import layered, looped_mlp
 from engine.spectral import has_cap
 from engine.transformer import energy_transformer
@@ -169,7 +168,7 @@ def finds_fault(case: Case, steps: int) -> bool:
     wrong, recurrent = case.params.copy(), case.network.recurrent[0]
     block = wrong[recurrent.name]
     block.flat[1] += FAULT
-    if isinstance(recurrent, Lateral):
+    if recurrent.name in case.network.links and case.network.links[recurrent.name].tied:
         block[1, 0] += FAULT  # the same synapse
     sound: Backend = case.build(BACKENDS["numba"])
     faulty = replace(case, params=wrong).build(BACKENDS["numba"])
