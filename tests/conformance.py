@@ -61,7 +61,10 @@ WHOLE_STEPS = {
     "attention": "no substrate has a model of attention",
 }
 BOUNDED = {"overflow": "words and conductances saturate, so no drive overflows"}
-SMALL_WORDS = {"large logits": "a bias beyond the range of its words saturates"}
+SMALL_WORDS = {
+    "large logits": "a bias beyond the range of its words saturates",
+    "small nudges": "what a nudge moves by less than a word of the state is lost",
+}
 ONE_BY_ONE = {"overflow": "events add to a drive one by one, so opposite infinities never meet"}
 WIDE = DigitalConfig(20, 16, 60, None, 20, weight_range=4.0)
 IDEAL = CrossbarConfig(on_off_ratio=np.inf)
@@ -80,7 +83,7 @@ CANDIDATES = (
         tolerance=2 * 2.0**-WIDE.state_fraction,
         error=20 * WIDE.map_error,
         unsupported=WHOLE_STEPS | BOUNDED | SMALL_WORDS,
-        rounding=2 * WIDE.map_error,
+        rounding=3 * WIDE.map_error,  # of the activation; inputs and weights are rounded besides
     ),
     Candidate(
         "crossbar",
