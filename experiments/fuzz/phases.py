@@ -30,6 +30,11 @@ def phases_are_apart(case: Case) -> None:
             assert_same(together[0], alone)
             for beta, phase in zip((BETA, -BETA), together[1:], strict=True):
                 assert_same(phase, case.backend.relax(case.clamped, beta, nudged, alone.state))
+    for solver in case.solvers:
+        way = Relaxation(3, 1e-4, solver)
+        pair = case.backend.relax_opposite(case.clamped, BETA, way, case.start)
+        for beta, phase in zip((BETA, -BETA), pair, strict=True):
+            assert_same(phase, case.backend.relax(case.clamped, beta, way, case.start))
 
 
 @theory(
