@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from engine.backend import Equilibrium, Relaxation
+from engine.params import Params
 from engine.readout import SoftmaxReadout
 from engine.tokens import TokenReadout
 from tests.conformance import (
@@ -123,7 +124,7 @@ STRONG = [c for c in CANDIDATES if "anderson" not in c.unsupported]
 def test_anderson_takes_a_mixture_back_that_raised_the_residual(
     candidate: Candidate, network: str
 ) -> None:
-    """The state after a rise is the plain step from the state before the mixture."""
+    """The state after a rise is the plain step from the state before it; so is the one after."""
     trial = Trial(candidate, NETWORKS[network], gain=6.0)
     near = 0.1 * np.random.default_rng(3).standard_normal((SAMPLES, trial.network.units))
     states, residuals = [near.astype(candidate.dtype)], []
@@ -135,6 +136,7 @@ def test_anderson_takes_a_mixture_back_that_raised_the_residual(
     undone, back = 0, np.zeros(SAMPLES, bool)
     for k in range(1, len(residuals)):
         plain, error = image(trial, states[k - 1]), 10 * candidate.error
+        assert_close(states[k + 1][back], image(trial, states[k])[back], error)  # no history
         mixed = ~back & (np.abs(states[k] - plain).max(-1) > error)
         back = mixed & (residuals[k] > residuals[k - 1])
         assert_close(states[k + 1][back], plain[back], error)
@@ -162,3 +164,27 @@ def test_a_softmax_does_not_see_what_all_its_logits_share(trial: Trial, sign: fl
         seen.append((nudged.state, backend.predict(nudged), backend.cost(clamped, nudged), total))
     for found, expected in zip(*seen, strict=True):
         assert_close(found, expected, 20 * trial.candidate.error)
+
+
+def test_a_softmax_that_is_sure_is_finite_and_linear(trial: Trial) -> None:
+    """Logits thousands apart: `p` is one class, and the cost how far the others are below it."""
+    readout, dtype = trial.network.readout, trial.candidate.dtype
+    if not isinstance(readout, SoftmaxReadout | TokenReadout):
+        pytest.skip("the read-out is no softmax")
+    if "large logits" in trial.candidate.unsupported:
+        pytest.skip(trial.candidate.unsupported["large logits"])
+    tokens = readout.tokens if isinstance(readout, TokenReadout) else 1
+    gaps = 4096.0 * np.arange(readout.outputs)
+    params = trial.params.copy()
+    params["W_out"][...] = 0.0
+    params["b_out"][...] = -gaps
+    backend = trial.candidate.build(trial.network, params)
+    clamped = backend.clamp(trial.x, trial.y)
+    ended = backend.relax(clamped, BETA, trial.candidate.settling())
+    total = Params(trial.network, np.zeros(trial.network.size, dtype))
+    backend.accumulate(clamped, ended, total.theta, cost=1.0)
+    sure = np.eye(readout.outputs)[0]
+    targets = np.float64(trial.y).reshape(SAMPLES, tokens, -1)
+    np.testing.assert_array_equal(backend.predict(ended), np.tile(sure, (SAMPLES, tokens)))
+    np.testing.assert_array_equal(backend.cost(clamped, ended), (targets @ gaps).sum(1))
+    np.testing.assert_array_equal(total["b_out"], (sure - targets).sum((0, 1)))

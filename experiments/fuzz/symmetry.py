@@ -7,7 +7,8 @@ from engine.attention import Attention
 from engine.backend import Equilibrium, Relaxation
 from engine.compiled import NumbaBackend
 from engine.params import Params
-from engine.readout import SquaredError
+from engine.readout import SoftmaxReadout, SquaredError
+from engine.tokens import TokenReadout
 from experiments.fuzz.phases import assert_same
 from experiments.fuzz.strategies import Case, cases, looped, smooth_networks, wild_cases
 from experiments.fuzz.theory import theory
@@ -58,6 +59,27 @@ def softmax_is_relative(case: Case) -> None:
                 coupling.split(params[coupling.name]).bias[...] += shift
         for found, plain in zip(_outcome(case, params), expected, strict=True):
             np.testing.assert_allclose(found, plain, rtol=0, atol=1e-9)
+
+
+@theory(
+    "A softmax whose logits are thousands apart is sure of one class, and finite.",
+    cases(high=0.8),
+)
+def sure_softmax_is_finite(case: Case) -> None:
+    """The cost is then how far the logits of the targets are below the largest."""
+    readout = case.network.readout
+    if not isinstance(readout, SoftmaxReadout | TokenReadout):
+        return
+    tokens = readout.tokens if isinstance(readout, TokenReadout) else 1
+    params, gaps = case.params.copy(), 4096.0 * np.arange(readout.outputs)
+    params["W_out"][...] = 0.0
+    params["b_out"][...] = -gaps
+    _, outputs, costs, total = _outcome(case, params)
+    sure, targets = np.eye(readout.outputs)[0], case.y.reshape(len(case.x), tokens, -1)
+    np.testing.assert_array_equal(outputs, np.tile(sure, (len(case.x), tokens)))
+    np.testing.assert_allclose(costs, (targets @ gaps).sum(1), rtol=1e-12)
+    learned = Params(case.network, total)["b_out"]
+    np.testing.assert_allclose(learned, (sure - targets).sum((0, 1)), rtol=0, atol=1e-12)
 
 
 def _outcome(case: Case, params: Params) -> tuple[FloatArray, ...]:
