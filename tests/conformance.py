@@ -1,6 +1,6 @@
 """What every backend is held to: the backends, the networks, and the formulas that judge them.
 
-A new backend is one more entry of `CANDIDATES`. `test_conformance.py` runs the suite.
+A new backend is one more entry of `CANDIDATES`. `test_conformance*.py` run the suite.
 """
 
 from collections.abc import Callable, Mapping

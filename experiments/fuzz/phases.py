@@ -18,7 +18,7 @@ TIGHT = Relaxation(3000, 1e-13)
 
 @theory(
     "A phase is the same beside others as alone, whatever solved the one before it.",
-    wild_cases(high=1.5),
+    wild_cases(high=1.5) | wild_cases(high=1.5, dtype=np.float32),
 )
 def phases_are_apart(case: Case) -> None:
     """Bit for bit, from any start, where the free phase settled and where it ran out of steps."""
