@@ -13,11 +13,8 @@ from engine.params import Params
 from engine.readout import SoftmaxReadout
 from engine.tokens import TokenReadout
 from tests.conformance import (
-    CANDIDATES,
-    NETWORKS,
     RUNNABLE,
     SAMPLES,
-    Candidate,
     Trial,
     assert_close,
     image,
@@ -114,34 +111,6 @@ def test_the_residual_of_a_sample_that_ran_out_is_that_before_its_last_step(tria
             expected = np.abs(image(trial, state, BETA) - state).max(-1)
             assert_close(found.residual, expected, trial.candidate.error)
             state = found.state
-
-
-STRONG = [c for c in CANDIDATES if "anderson" not in c.unsupported]
-
-
-@pytest.mark.parametrize("network", ["looped", "layered-2", "layered-3"])
-@pytest.mark.parametrize("candidate", STRONG, ids=lambda candidate: candidate.name)
-def test_anderson_takes_a_mixture_back_that_raised_the_residual(
-    candidate: Candidate, network: str
-) -> None:
-    """The state after a rise is the plain step from the state before it; so is the one after."""
-    trial = Trial(candidate, NETWORKS[network], gain=6.0)
-    near = 0.1 * np.random.default_rng(3).standard_normal((SAMPLES, trial.network.units))
-    states, residuals = [near.astype(candidate.dtype)], []
-    for steps in range(1, 25):
-        way = Relaxation(steps, 0.0, "anderson")
-        found = trial.backend.relax(trial.clamped, 0.0, way, states[0])
-        states.append(found.state)
-        residuals.append(found.residual)
-    undone, back = 0, np.zeros(SAMPLES, bool)
-    for k in range(1, len(residuals)):
-        plain, error = image(trial, states[k - 1]), 10 * candidate.error
-        assert_close(states[k + 1][back], image(trial, states[k])[back], error)  # no history
-        mixed = ~back & (np.abs(states[k] - plain).max(-1) > error)
-        back = mixed & (residuals[k] > residuals[k - 1])
-        assert_close(states[k + 1][back], plain[back], error)
-        undone += back.sum()
-    assert undone > 0
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
