@@ -7,6 +7,7 @@ from engine.backend import Relaxation
 from engine.network import layered
 from engine.params import Params
 from engine.spectral import recurrent_matrix
+from experiments.fuzz.phases import plain_steps
 from experiments.fuzz.strategies import scale_recurrent
 from tests.conformance import CANDIDATES, NETWORKS, SAMPLES, Candidate, Trial, assert_close, image
 
@@ -31,14 +32,12 @@ def test_a_mixture_that_raised_the_residual_is_taken_back(
         found = trial.backend.relax(trial.clamped, 0.0, way, states[0])
         states.append(found.state)
         residuals.append(found.residual)
-    undone, back = 0, np.zeros(SAMPLES, bool)
-    for k in range(1, len(residuals)):
-        plain, error = image(trial, states[k - 1]), 10 * candidate.error
-        assert_close(states[k + 1][back], image(trial, states[k])[back], error)  # no history
-        mixed = ~back & (np.abs(states[k] - plain).max(-1) > error)
-        back = mixed & (residuals[k] > residuals[k - 1])
-        assert_close(states[k + 1][back], plain[back], error)
-        undone += back.sum()
+    images, undone = [image(trial, state) for state in states], 0
+    for sample in range(SAMPLES):
+        for k, due in enumerate(plain_steps([float(r[sample]) for r in residuals])):
+            if due is not None:
+                assert_close(states[k + 1][sample], images[due][sample], candidate.error)
+                undone += due < k
     assert undone > 0
     assert np.abs(states).max() <= 1.0  # no mixture leaves the range of tanh
 
