@@ -122,39 +122,6 @@ def test_one_step_honours_the_start_and_leaves_it_alone(trial: Trial) -> None:
         assert (start == 0.25).all()
 
 
-@pytest.mark.parametrize("max_steps", [1, 3, 40])
-def test_opposite_phases_are_the_two_relaxations(trial: Trial, max_steps: int) -> None:
-    start = trial.relax().state
-    for solver in trial.solvers:
-        relaxation = Relaxation(max_steps, 1e-3, solver)
-        pair = trial.backend.relax_opposite(trial.clamped, 0.2, relaxation, start)
-        assert np.abs(pair[0].state - pair[1].state).max() > 10 * trial.candidate.error
-        for beta, found in zip((0.2, -0.2), pair, strict=True):
-            alone = trial.backend.relax(trial.clamped, beta, relaxation, start)
-            np.testing.assert_array_equal(found.steps, alone.steps)
-            np.testing.assert_array_equal(found.converged, alone.converged)
-            assert_close(found.state, alone.state, trial.candidate.error)
-            assert_close(found.residual, alone.residual, trial.candidate.error)
-            assert found.beta == beta
-
-
-@pytest.mark.parametrize("max_steps", [1, 2, 40])
-def test_phases_around_the_free_one_start_from_it(trial: Trial, max_steps: int) -> None:
-    begin = np.full((SAMPLES, trial.network.units), 0.25, trial.candidate.dtype)
-    for solver in trial.solvers:
-        free, nudged = Relaxation(max_steps, 1e-3, solver), Relaxation(3, 1e-4, solver)
-        for start in (None, begin):
-            found = trial.backend.relax_around(trial.clamped, 0.2, free, nudged, start)
-            settled = trial.backend.relax(trial.clamped, 0.0, free, start)
-            pair = trial.backend.relax_opposite(trial.clamped, 0.2, nudged, settled.state)
-            for one, other in zip(found, (settled, *pair), strict=True):
-                np.testing.assert_array_equal(one.steps, other.steps)
-                np.testing.assert_array_equal(one.converged, other.converged)
-                assert_close(one.state, other.state, trial.candidate.error)
-                assert_close(one.residual, other.residual, trial.candidate.error)
-                assert one.beta == other.beta
-
-
 def test_opposite_phases_need_a_start_and_targets(looped: Trial) -> None:
     backend, clamped = looped.backend, looped.clamped
     start = np.zeros((SAMPLES, looped.network.units))
@@ -336,19 +303,6 @@ def test_a_nan_on_the_way_is_a_divergence(candidate: Candidate, solver: Solver) 
     batch = trial.backend.clamp(np.full_like(trial.x, largest**0.6))
     with pytest.raises(DivergenceError, match=r"sample \d stopped being finite at step \d"):
         trial.backend.relax(batch, relaxation=Relaxation(solver=solver))
-
-
-@pytest.mark.parametrize("beta", [0.0, 0.1])
-def test_samples_do_not_see_each_other(trial: Trial, beta: float) -> None:
-    order = np.array([3, 0, 5, 1, 4, 2])
-    for solver in trial.solvers:
-        relaxation = Relaxation(40, 1e-3, solver)
-        alone = trial.backend.relax(trial.clamped, beta, relaxation)
-        for rows in (order, np.concatenate([np.arange(SAMPLES), order]), np.array([4])):
-            batch = trial.backend.clamp(trial.x[rows], trial.y[rows])
-            found = trial.backend.relax(batch, beta, relaxation)
-            np.testing.assert_array_equal(found.steps, alone.steps[rows])
-            assert_close(found.state, alone.state[rows], trial.candidate.error)
 
 
 def test_predict_reads_the_state(trial: Trial) -> None:

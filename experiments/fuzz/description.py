@@ -17,8 +17,9 @@ from engine.estimator import centered, symmetric
 from engine.network import Layer, layered, looped_mlp
 from engine.optimizer import SGD, Adam
 from engine.params import initial_params
+from engine.run import Run
 from engine.spectral import SpectralCap
-from engine.train import Training
+from engine.train import Training, train_step
 from experiments.fuzz.strategies import Case, wild_cases
 from experiments.fuzz.theory import theory
 
@@ -57,12 +58,27 @@ def nonsense_is_refused(description: dict[str, Any]) -> None:
         BUILDERS[description["build"]](*description["values"])
 
 
-@theory("A network that is saved and loaded is the same, bit for bit.", wild_cases())
+@theory(
+    "What is saved and loaded is the same, bit for bit, and goes on as if it had not been.",
+    wild_cases() | wild_cases(dtype=np.float32),
+)
 def files_keep_everything(case: Case) -> None:
-    """The parameters, and so the equilibrium."""
+    """The parameters, and so the equilibrium; the run, and so the next update."""
+    backend, training = type(case.backend)(case.network, case.params), Training(epochs=1)
+    run = Run.start(case.network, training.optimizer.moments, backend.dtype, case.seed)
+    train_step(backend, case.x, case.y, training, run, 5)
     with tempfile.TemporaryDirectory() as folder:
         save(Path(folder, "net.npz"), case.params)
+        save(Path(folder, "run.npz"), backend.params, run, "settings")
         found, _, _ = load(Path(folder, "net.npz"))
+        stopped, again, settings = load(Path(folder, "run.npz"))
+    assert settings == "settings"
+    assert again is not None
+    resumed = type(backend)(case.network, stopped)
+    for part, state in ((backend, run), (resumed, again)):
+        train_step(part, case.x, case.y, training, state, 5)
+    np.testing.assert_array_equal(resumed.params.theta, backend.params.theta)
+    assert (again.step, again.rng.random()) == (run.step, run.rng.random())
     assert found.network == case.network
     np.testing.assert_array_equal(found.theta, case.params.theta)
     backend = NumbaBackend(found.network, found)

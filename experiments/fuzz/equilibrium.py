@@ -107,18 +107,20 @@ def energy_descends(case: Case) -> None:
 def backends_agree(case: Case) -> None:
     """The compiled kernels against torch and against the scalar reference."""
     single = case.params.theta.dtype == np.float32
-    way, error = Relaxation(25, 1e-4), 1e-4 if single else 1e-10
-    expected = case.backend.relax(case.clamped, case.beta, way)
+    error = 1e-4 if single else 1e-10
     others = (
         TorchBackend(case.network, case.params, "cpu"),
         ReferenceBackend(case.network, case.params),
     )
-    for other in others:
-        found = other.relax(other.clamp(case.x, case.y), case.beta, way)
-        np.testing.assert_allclose(found.state, expected.state, rtol=0, atol=error)
-        if not single:  # rounding may take a residual across the tolerance
-            close = np.abs(expected.residual - way.tolerance) < ROUNDING
-            assert (close | (found.steps == expected.steps)).all()
+    for solver in set(case.solvers) - {"anderson"}:  # whose mixtures magnify the rounding
+        way = Relaxation(25, 1e-4, solver)
+        expected = case.backend.relax(case.clamped, case.beta, way)
+        for other in others:
+            found = other.relax(other.clamp(case.x, case.y), case.beta, way)
+            np.testing.assert_allclose(found.state, expected.state, rtol=0, atol=error)
+            if not single:  # rounding may take a residual across the tolerance
+                close = np.abs(expected.residual - way.tolerance) < ROUNDING
+                assert (close | (found.steps == expected.steps)).all()
 
 
 @theory(

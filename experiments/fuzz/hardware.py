@@ -11,6 +11,7 @@ from engine.backend import Relaxation
 from experiments.fuzz.strategies import Case, cases, quadratic_networks
 from experiments.fuzz.theory import theory
 from hw_sim.cost import Bill, Design, grouped, nominal
+from hw_sim.counts import OpCounts, dense_counts
 from hw_sim.crossbar import CrossbarBackend, CrossbarConfig
 from hw_sim.digital import DigitalBackend, DigitalConfig
 from hw_sim.spiking import SpikingBackend, SpikingConfig
@@ -19,6 +20,8 @@ from hw_sim.technology import TechnologyError, shipped_technologies
 
 WIDEST = 60
 """Bits of an accumulator that no network of the strategies can fill."""
+FINE = DigitalConfig(24, 20, 60, None, 16, weight_range=16.0, input_range=64.0)
+"""Fixed point so fine that its table of activations is what rounds most."""
 NUDGES = (0.0, 0.25, -0.25)
 """Multiples of the finest nudge of every chip."""
 
@@ -111,6 +114,81 @@ def chips_stay_in_range(case: Case) -> None:
         assert ((found.steps >= 1) & (found.steps <= steps)).all()
         np.testing.assert_array_equal(found.converged, found.residual <= tolerance)
         assert (found.steps[~found.converged] == steps).all()
+
+
+@theory(
+    "A chip without rounding, noise or threshold is the engine.",
+    cases(quadratic_networks(), high=0.9, betas=NUDGES),
+)
+def perfect_chips_are_the_engine(case: Case) -> None:
+    """State, steps, what is read, and the local rule; fixed point up to its words."""
+    way = Relaxation(8, 1e-3)
+    chips: list[tuple[Substrate, float]] = [
+        (SpikingBackend(case.network, case.params, SpikingConfig(threshold=0.0)), 1e-10),
+        (CrossbarBackend(case.network, case.params, _perfect_cells(case)), 1e-10),
+        (DigitalBackend(case.network, case.params, FINE), 1e-3),
+    ]
+    expected = case.backend.relax(case.clamped, case.beta, way)
+    learned = np.zeros(case.network.size)
+    case.backend.accumulate(case.clamped, expected, learned, energy=1.0, cost=1.0)
+    for chip, error in chips:
+        clamped, total = chip.clamp(case.x, case.y), np.zeros(case.network.size)
+        found = chip.relax(clamped, case.beta, way)
+        chip.accumulate(clamped, found, total, energy=1.0, cost=1.0)
+        if error < 1e-9:  # rounding may take a residual across the tolerance
+            close = np.abs(expected.residual - way.tolerance) < error
+            assert (close | (found.steps == expected.steps)).all()
+        size = 1.0 + np.abs(case.x).max()
+        steps_apart = (found.steps != expected.steps).any()  # by no more than the last of them
+        for one, other, scale in (
+            (found.state, expected.state, 1.0),
+            (chip.predict(found), case.backend.predict(expected), size),
+            (total, learned, len(case.x) * size),
+        ):
+            atol = scale * (error + steps_apart * 2 * way.tolerance)
+            np.testing.assert_allclose(one, other, rtol=0, atol=5 * atol)
+
+
+def _perfect_cells(case: Case) -> CrossbarConfig:
+    """Return a crossbar whose cells reach the largest weight and any value below it."""
+    largest = float(np.abs(case.params.theta).max())
+    return CrossbarConfig(on_off_ratio=np.inf, weight_range=max(1.0, 1.01 * largest))
+
+
+@theory(
+    "A chip counts every event, by the closed formula, and for each sample apart.",
+    cases_on(DIGITAL | CROSSBAR | SPIKING, betas=NUDGES[1:]),
+)
+def counts_are_exact(case: Case) -> None:
+    """What a batch does is the sum of what its samples do; digital products are those due."""
+    chip, quiet = build_chip(case), {"read_noise": 0.0} if _is(case, "crossbar") else {}
+    whole, evaluations = _counted(build_chip(case, **quiet), case, slice(None))
+    apart = OpCounts()
+    for k in range(len(case.x)):
+        apart += _counted(build_chip(case, **quiet), case, slice(k, k + 1))[0]
+    assert dict(whole) == dict(apart)
+    if isinstance(chip, DigitalBackend):
+        due = dense_counts(case.network, len(case.x), *evaluations, phases=2)
+        assert _products(whole) == _products(due)
+
+
+def _is(case: Case, kind: str) -> bool:
+    return case.chip is not None and case.chip["kind"] == kind
+
+
+def _counted(chip: Substrate, case: Case, rows: slice) -> tuple[OpCounts, tuple[int, int]]:
+    """Learn from some samples; return the counts and the evaluations, free and nudged."""
+    gradient = np.zeros(case.network.size)
+    clamped = chip.clamp(case.x[rows], case.y[rows])
+    free = chip.relax(clamped, 0.0, Relaxation(5, 0.05))
+    nudged = chip.relax(clamped, case.beta, Relaxation(5, 0.05), free.state)
+    chip.accumulate(clamped, free, gradient, energy=-1.0, cost=1.0)
+    chip.accumulate(clamped, nudged, gradient, energy=1.0)
+    return chip.counts, (int(free.steps.sum()), int(nudged.steps.sum()))
+
+
+def _products(counts: OpCounts) -> dict[tuple[str, str, str], int]:
+    return {key: count for key, count in counts if key[2] in ("mac", "activation")}
 
 
 @theory(

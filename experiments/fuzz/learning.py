@@ -10,7 +10,7 @@ from engine.backend import Clamped, Relaxation
 from engine.coupling import Lateral
 from engine.estimator import Estimator, centered, estimate, one_sided
 from engine.network import Network
-from engine.optimizer import Adam
+from engine.optimizer import SGD, Adam
 from engine.params import Params
 from engine.run import Run
 from engine.spectral import SpectralCap, recurrent_norm
@@ -18,6 +18,7 @@ from engine.train import Training, train_step
 from experiments.fuzz.strategies import (
     Case,
     cases,
+    looped,
     quadratic_networks,
     smooth_networks,
     transformers,
@@ -101,6 +102,30 @@ def cap_holds(case: Case) -> None:
     for _ in range(3):
         train_step(backend, case.x, case.y, training, run, total=1)
         assert recurrent_norm(backend.params) <= 0.9 + 1e-9
+
+
+@theory(
+    "An optimizer changes every parameter by its formula, in any precision.",
+    cases(looped()) | cases(looped(), dtype=np.float32),
+)
+def optimizers_follow_their_formulas(case: Case) -> None:
+    """In double precision, by the mean of earlier gradients that a moment is."""
+    rng, size, rate = case.rng, case.network.size, 0.01
+    gradients = rng.normal(0.0, 10.0 ** rng.uniform(-3, 1), (6, size)).astype(case.x.dtype)
+    adam, descent = Adam(rate), SGD(rate, momentum=0.7)
+    memories = [np.zeros((optimizer.moments, size), case.x.dtype) for optimizer in (adam, descent)]
+    for step in range(len(gradients)):
+        seen = gradients[: step + 1].astype(np.float64)
+        found = adam.update(gradients[step].copy(), memories[0], step, rate)
+        first, second = (
+            np.average(seen**power, axis=0, weights=decay ** np.arange(step, -1, -1))
+            for power, decay in ((1, adam.decay1), (2, adam.decay2))
+        )
+        expected = -rate * first / (np.sqrt(second) + adam.eps)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5 * rate)
+        found = descent.update(gradients[step].copy(), memories[1], step, rate)
+        velocity = (0.7 ** np.arange(step, -1, -1)) @ seen
+        np.testing.assert_allclose(found, -rate * velocity, rtol=1e-4, atol=1e-6)
 
 
 def _gradient(case: Case, clamped: Clamped, estimator: Estimator) -> FloatArray:

@@ -158,13 +158,16 @@ def random_states(network: Network, rng: np.random.Generator, samples: int) -> F
 
 
 def random_targets(network: Network, rng: np.random.Generator, samples: int) -> FloatArray:
-    """Draw class rows for a softmax, states within reach for a squared error."""
-    if isinstance(network.readout, TokenReadout):
-        shape = (samples, network.shapes[network.readout.layer][0])
-        tokens = rng.integers(network.readout.outputs, size=shape)
-        return network.readout.targets(tokens, np.float64)
-    if isinstance(network.readout, SoftmaxReadout):
-        rows: FloatArray = np.eye(network.outputs)[rng.integers(network.outputs, size=samples)]
+    """Draw probabilities for a softmax, states within reach for a squared error.
+
+    No two samples have the same target, so that one that is taken for another is seen.
+    """
+    readout = network.readout
+    if isinstance(readout, SoftmaxReadout | TokenReadout):
+        tokens = network.outputs // readout.outputs
+        sure = np.eye(readout.outputs)[rng.integers(readout.outputs, size=samples * tokens)]
+        spread = rng.dirichlet(np.ones(readout.outputs), samples * tokens)
+        rows: FloatArray = (0.8 * sure + 0.2 * spread).reshape(samples, -1)
         return rows
     reached: FloatArray = network.of(network.readout.layer, random_states(network, rng, samples))
     return reached

@@ -2,24 +2,94 @@
 
 import numpy as np
 
-from engine.backend import Relaxation
+from engine.arrays import FloatArray, IntArray
+from engine.attention import Attention
+from engine.backend import Equilibrium, Relaxation
 from engine.compiled import NumbaBackend
 from engine.params import Params
+from engine.readout import SoftmaxReadout, SquaredError
+from engine.tokens import TokenReadout
+from experiments.fuzz.phases import assert_same
 from experiments.fuzz.strategies import Case, cases, looped, smooth_networks, wild_cases
 from experiments.fuzz.theory import theory
 
 STEPS = Relaxation(12, 0.0)
 
 
-@theory("Samples do not see each other: permuting them permutes the result.", wild_cases(high=1.5))
+@theory(
+    "Samples do not see each other: permuting them permutes the result.",
+    wild_cases(high=1.5) | wild_cases(high=1.5, dtype=np.float32),
+)
 def samples_are_apart(case: Case) -> None:
-    """A sample also settles as it would alone."""
+    """Bit for bit, alone and in any order, though the others settle at other times."""
     order = case.rng.permutation(len(case.x))
-    expected = case.backend.relax(case.clamped, case.beta, STEPS, case.start).state
-    for rows in (order, order[:1]):
-        part = case.backend.clamp(case.x[rows], case.y[rows])
-        found = case.backend.relax(part, case.beta, STEPS, case.start[rows]).state
-        np.testing.assert_allclose(found, expected[rows], rtol=0, atol=1e-9)
+    for solver in case.solvers:
+        way = Relaxation(30, 1e-4, solver)
+        settled = case.backend.relax(case.clamped, 0.0, way).state
+        start = np.where(np.arange(len(case.x))[:, None] % 2, case.start, settled)
+        expected = _phases(case, np.arange(len(case.x)), way, start)
+        for rows in (order, order[:1], order[1:]):
+            if len(rows) == 0:
+                continue
+            for found, whole in zip(_phases(case, rows, way, start), expected, strict=True):
+                assert_same(found, whole, rows)
+
+
+def _phases(case: Case, rows: IntArray, way: Relaxation, start: FloatArray) -> list[Equilibrium]:
+    """Relax some samples under the nudge of the case, and then in three phases together."""
+    part, begin = case.backend.clamp(case.x[rows], case.y[rows]), start[rows]
+    alone = case.backend.relax(part, case.beta, way, begin)
+    return [alone, *case.backend.relax_around(part, 0.1, way, way, begin)]
+
+
+@theory(
+    "A softmax does not see what all its logits share, nor attention what all its scores do.",
+    cases(high=0.8),
+)
+def softmax_is_relative(case: Case) -> None:
+    """By more than an exponential can hold, up and down."""
+    if isinstance(case.network.readout, SquaredError):
+        return
+    expected = _outcome(case, case.params)
+    for shift in (800.0, -800.0):
+        params = case.params.copy()
+        params["b_out"][...] += shift
+        for coupling in case.network.recurrent:
+            if isinstance(coupling, Attention):
+                tokens = case.network.shapes[coupling.layer][0]
+                coupling.split(params[coupling.name], tokens).bias[...] += shift
+        for found, plain in zip(_outcome(case, params), expected, strict=True):
+            np.testing.assert_allclose(found, plain, rtol=0, atol=1e-9)
+
+
+@theory(
+    "A softmax whose logits are thousands apart is sure of one class, and finite.",
+    cases(high=0.8),
+)
+def sure_softmax_is_finite(case: Case) -> None:
+    """The cost is then how far the logits of the targets are below the largest."""
+    readout = case.network.readout
+    if not isinstance(readout, SoftmaxReadout | TokenReadout):
+        return
+    tokens = case.network.outputs // readout.outputs
+    params, gaps = case.params.copy(), 4096.0 * np.arange(readout.outputs)
+    params["W_out"][...] = 0.0
+    params["b_out"][...] = -gaps
+    _, outputs, costs, total = _outcome(case, params)
+    sure, targets = np.eye(readout.outputs)[0], case.y.reshape(len(case.x), tokens, -1)
+    np.testing.assert_array_equal(outputs, np.tile(sure, (len(case.x), tokens)))
+    np.testing.assert_allclose(costs, (targets @ gaps).sum(1), rtol=1e-12)
+    learned = Params(case.network, total)["b_out"]
+    np.testing.assert_allclose(learned, (sure - targets).sum((0, 1)), rtol=0, atol=1e-12)
+
+
+def _outcome(case: Case, params: Params) -> tuple[FloatArray, ...]:
+    """Return a nudged state, what is read from it, its cost, and how the read-out learns."""
+    backend = type(case.backend)(case.network, params)
+    clamped, total = backend.clamp(case.x, case.y), np.zeros(case.network.size)
+    ended = backend.relax(clamped, 0.1, STEPS, case.start)
+    backend.accumulate(clamped, ended, total, cost=1.0)
+    return ended.state, backend.predict(ended), backend.cost(clamped, ended), total
 
 
 @theory(

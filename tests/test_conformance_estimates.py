@@ -1,0 +1,95 @@
+"""Estimates on every backend: what the phases of a batch add up to, and what is said of them."""
+
+import numpy as np
+import pytest
+
+from adapters.torch_autograd import implicit_gradient
+from engine.arrays import FloatArray
+from engine.backend import Relaxation
+from engine.estimator import Report, estimate, named_estimator
+from tests.conformance import RUNNABLE, SAMPLES, Trial, assert_close
+
+NAMES = ("one_sided", "centered", "four_point")
+BETA = 0.1
+
+
+@pytest.fixture(params=RUNNABLE.values(), ids=RUNNABLE)
+def trial(request: pytest.FixtureRequest) -> Trial:
+    return Trial(*request.param)
+
+
+def estimated(
+    trial: Trial,
+    name: str,
+    ways: tuple[Relaxation, Relaxation],
+    beta: float = BETA,
+    rows: slice = slice(None),
+    start: FloatArray | None = None,
+) -> tuple[FloatArray, Report]:
+    """Return the gradient of some of the samples, and the report."""
+    gradient = np.empty(trial.network.size, trial.candidate.dtype)
+    clamped = trial.backend.clamp(trial.x[rows], trial.y[rows])
+    phases = named_estimator(name, beta)
+    report = estimate(trial.backend, clamped, phases, gradient, *ways, start)
+    return gradient, report
+
+
+def test_the_gradient_and_cost_of_a_batch_are_the_means_of_its_samples(trial: Trial) -> None:
+    ways = Relaxation(40, 1e-3), Relaxation(40, 1e-3)
+    for name in NAMES:
+        whole, report = estimated(trial, name, ways, start=trial.uneven)
+        rows = [slice(k, k + 1) for k in range(SAMPLES)]
+        alone = [estimated(trial, name, ways, rows=row, start=trial.uneven[row]) for row in rows]
+        mean = np.mean([np.float64(gradient) for gradient, _ in alone], axis=0)
+        assert_close(whole, mean, trial.candidate.error / BETA)
+        for field in ("cost", "free_steps", "nudged_steps", "unsettled"):
+            expected = np.mean([getattr(single, field) for _, single in alone])
+            assert getattr(report, field) == pytest.approx(expected, abs=trial.candidate.error)
+
+
+def test_a_report_says_what_every_phase_did(trial: Trial) -> None:
+    """Recomputed from the phases themselves, of which some samples settle and some do not."""
+    free, nudged = Relaxation(2, 1e-2), Relaxation(2, 1e-1)
+    rounding = 8 * float(np.finfo(trial.candidate.dtype).eps)
+    for name in NAMES:
+        _, report = estimated(trial, name, (free, nudged), start=trial.uneven)
+        betas = [beta for beta, _ in named_estimator(name, BETA) if beta != 0.0]
+        first = free.nudged(min(betas), rounding) if name == "one_sided" else free
+        settled = trial.backend.relax(trial.clamped, 0.0, first, trial.uneven)
+        phases = [
+            trial.backend.relax(trial.clamped, beta, nudged.nudged(beta, rounding), settled.state)
+            for beta in betas
+        ]
+        unsettled = [1.0 - phase.converged.mean() for phase in (settled, *phases)]
+        assert 0.0 < unsettled[0] < 1.0 or not trial.network.recurrent
+        assert report.unsettled == pytest.approx(np.mean(unsettled))
+        assert report.free_steps == settled.steps.mean()
+        assert report.nudged_steps == pytest.approx(np.mean([p.steps.mean() for p in phases]))
+        costs = trial.backend.cost(trial.clamped, settled)
+        assert report.cost == pytest.approx(costs.mean(), abs=trial.candidate.error)
+
+
+def test_an_estimate_that_starts_at_the_free_equilibrium_needs_one_free_step(trial: Trial) -> None:
+    ways = Relaxation(40, 1e-2), Relaxation(40, 1e-2)
+    start = trial.relax().state
+    for name in NAMES:
+        _, cold = estimated(trial, name, ways)
+        _, warm = estimated(trial, name, ways, start=start)
+        assert warm.free_steps == 1.0
+        assert cold.free_steps > 1.0 or not trial.network.recurrent
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_small_beta_costs_no_accuracy(trial: Trial, name: str) -> None:
+    """The error of an estimate is O(tolerance): each of its phases settles in proportion to beta.
+
+    A phase that does not, be it the free one, leaves an error of O(tolerance / beta).
+    """
+    if "small nudges" in trial.candidate.unsupported:
+        pytest.skip(trial.candidate.unsupported["small nudges"])
+    way = Relaxation(400, 3e-4)
+    blocks = trial.params.astype(np.float64)
+    exact = implicit_gradient(trial.network, blocks, np.float64(trial.x), np.float64(trial.y))
+    found, _ = estimated(trial, name, (way, way), beta=0.003)
+    cosine = exact @ found / (np.linalg.norm(exact) * np.linalg.norm(np.float64(found)))
+    assert cosine > 0.999
