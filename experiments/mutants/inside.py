@@ -1,0 +1,146 @@
+"""What runs inside a forked process: pytest, watched test by test.
+
+Every event is written to a file as a line of JSON at once, so that what a process did before it
+hung or crashed is known. A test that takes too long ends the process: an exception raised by an
+alarm in the middle of compiled code could leave that in pieces.
+"""
+
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, TextIO
+
+import pytest
+from hypothesis import settings
+
+EXAMPLES = 6
+MEMORY_BYTES = 8 << 30
+"""A fault in a size must not take the machine down."""
+TIMED_OUT = 90
+"""Exit code of a process whose test took too long."""
+# Scalars of numpy warn where compiled code does not: of overflow, and of what is not a number.
+ARGUMENTS = ("-q", "--tb=no", "-p", "no:cacheprovider", "-W", "ignore::RuntimeWarning")
+
+
+class Watch:
+    """A pytest plugin that runs chosen tests in a given order, each for a limited time."""
+
+    def __init__(
+        self, events: TextIO, limits: Mapping[str, float] | None, skip: Sequence[str], limit: float
+    ) -> None:
+        self.events, self.limits, self.skip, self.limit = events, limits, set(skip), limit
+
+    def say(self, **event: Any) -> None:
+        """Write an event down."""
+        self.events.write(json.dumps(event) + "\n")
+        self.events.flush()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """Let properties be tried on a few examples: every step is slow without compilation."""
+        few = settings(settings.get_profile("ci"), max_examples=EXAMPLES)
+        settings.register_profile("mutants", few)
+        settings.load_profile("mutants")
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep what is asked for; `limits` is also the order."""
+        if self.limits is None:
+            known = ((item, {item.nodeid, item.nodeid.partition("[")[0]}) for item in items)
+            self.say(event="collected", tests=[item.nodeid for item in items])
+            items[:] = [item for item, names in known if not names & self.skip]
+            return
+        order = {name: k for k, name in enumerate(self.limits)}
+        items[:] = [item for item in items if self._asked(item.nodeid)]
+        items.sort(key=lambda item: order[self._asked(item.nodeid)])
+
+    def _asked(self, test: str) -> str:
+        """Return the name under which a test was asked for: its own, or that of its class."""
+        limits = self.limits or {}
+        names = (test, test.partition("[")[0], test.rpartition("::")[0])
+        return next((name for name in names if name in limits), "")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Time a test with its fixtures."""
+        limit = self.limit if self.limits is None else self.limits[self._asked(item.nodeid)]
+        self.say(test=item.nodeid, event="start")
+        started = time.process_time()  # of this process alone: other work does not slow it down
+        signal.signal(signal.SIGPROF, self._end)
+        signal.setitimer(signal.ITIMER_PROF, limit)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+            seconds = time.process_time() - started
+            self.say(test=item.nodeid, event="end", seconds=round(seconds, 4))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note what did not pass."""
+        if report.outcome != "passed":
+            reason = str(report.longrepr)[-300:] if report.failed else ""
+            self.say(test=report.nodeid, event=report.outcome, reason=reason)
+
+    def _end(self, *_: object) -> None:
+        os._exit(TIMED_OUT)
+
+
+class Trace(Watch):
+    """Notes, too, which functions of the `targets` each test enters, and which files it imports."""
+
+    def __init__(self, events: TextIO, skip: Sequence[str], limit: float, root: Path) -> None:
+        super().__init__(events, None, skip, limit)
+        self.root = f"{root}{os.sep}"
+        self.entered: set[CodeType] = set()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Trace a test while it is timed."""
+        self.entered.clear()
+        threading.settrace(self._enter)
+        sys.settrace(self._enter)
+        try:
+            return (yield from super().pytest_runtest_protocol(item))
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
+            functions = sorted({name for code in self.entered if (name := self._name(code))})
+            self.say(test=item.nodeid, event="entered", functions=functions)
+
+    def pytest_collection_finish(self) -> None:
+        """Note what the file imports: that runs its modules, and the bodies of its classes."""
+        files = (getattr(module, "__file__", None) or "" for module in [*sys.modules.values()])
+        here = (file.removeprefix(self.root) for file in files if file.startswith(self.root))
+        self.say(event="imported", files=sorted(here))
+
+    def _enter(self, frame: FrameType, event: str, argument: object) -> None:
+        self.entered.add(frame.f_code)
+
+    def _name(self, code: CodeType) -> str:
+        """Return `file:function` as mutants are named, or nothing for code from elsewhere."""
+        if not code.co_filename.startswith(self.root):
+            return ""
+        parts = code.co_qualname.replace("<locals>.", "").split(".")
+        name = ".".join(part for part in parts if not part.startswith("<"))
+        return f"{code.co_filename.removeprefix(self.root)}:{name or '<module>'}"
+
+
+def run_tests(job: Mapping[str, Any], root: Path) -> int:
+    """Run pytest as a job says, in this process; return its exit code."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), sys.stdout.fileno())
+        os.dup2(nothing.fileno(), sys.stderr.fileno())
+    with open(job["events"], "w", encoding="utf-8") as events:
+        if job["limits"] is None:
+            plugin: Watch = Trace(events, job["skip"], job["limit"], root)
+            return int(pytest.main([*ARGUMENTS, *job["files"]], plugins=[plugin]))
+        sys.dont_write_bytecode = True  # of a fault
+        plugin = Watch(events, job["limits"], (), 0.0)
+        return int(pytest.main([*ARGUMENTS, "-x", *job["files"]], plugins=[plugin]))

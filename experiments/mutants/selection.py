@@ -1,0 +1,155 @@
+"""Which tests concern which function: measured once by running them, and kept until they change."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from experiments.mutants.errors import MutantsError
+from experiments.mutants.mutant import Mutant
+from experiments.mutants.workplace import Outcome
+from experiments.records import write_text
+
+SLOWEST_S = 2.0
+"""A test that takes longer, uncompiled and traced, is left out."""
+BUDGET_S = 45.0
+"""Tests of a mutant are cut off where they would take longer than this in all."""
+MAIN = "tests/test_conformance.py"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one test did when nothing was wrong: its time, and the functions that it entered."""
+
+    seconds: float
+    functions: tuple[str, ...]
+
+
+@dataclass
+class TestFile:
+    """What is known of one file of tests."""
+
+    digest: str
+    imported: tuple[str, ...] = ()
+    ran: dict[str, Ran] = field(default_factory=dict)
+    slow: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    """Every test, without parameters."""
+
+
+def digest_of(paths: Iterable[Path]) -> str:
+    """Return a hash of the content of files."""
+    total = hashlib.sha256()
+    for path in sorted(paths):
+        total.update(path.read_bytes())
+    return total.hexdigest()[:16]
+
+
+def measure(file: str, digest: str, run: Callable[[list[str]], Outcome]) -> TestFile:
+    """Run a file of tests, again and again without those that have run, until all have.
+
+    `run` takes the tests to leave out. A test during which the process ends was too slow.
+    """
+    known = TestFile(digest)
+    while True:
+        done = [*known.ran, *known.slow, *known.failed, *known.skipped]
+        outcome = run(done)
+        pending = _note(known, outcome.events)
+        if pending is None:
+            if outcome.code not in (0, 1, 5):  # all passed, some failed, none left
+                raise MutantsError(f"{file} cannot be collected without compilation.")
+            return known
+        known.slow.append(pending)
+
+
+def _note(known: TestFile, events: Iterable[Mapping[str, Any]]) -> str | None:
+    """Add what happened; return the test that was running when the events broke off."""
+    pending: str | None = None
+    seconds: dict[str, float] = {}
+    for event in events:
+        test = event.get("test", "")
+        match event["event"]:
+            case "collected":
+                known.names = sorted({name.partition("[")[0] for name in event["tests"]})
+            case "imported":
+                known.imported = tuple(event["files"])
+            case "start":
+                pending = test
+            case "end":
+                pending, seconds[test] = None, event["seconds"]
+            case "failed":
+                known.failed[test] = event["reason"]
+            case "skipped":
+                known.skipped.append(test)
+            case "entered":
+                if test not in known.failed and test not in known.skipped:
+                    known.ran[test] = Ran(seconds[test], tuple(event["functions"]))
+    return pending
+
+
+def tests_of(mutant: Mutant, files: Mapping[str, TestFile]) -> dict[str, Ran]:
+    """Return the tests that can notice a mutant, those that concern it most first.
+
+    For a function these are the tests that enter it; for the body of a module or class those that
+    enter anything in the file, then all others of the test files that import it. First comes the
+    test file that mirrors the mutated one, then the rest by the time they take in all.
+    """
+    name = f"{mutant.file}:{mutant.function}"
+    chosen: list[tuple[tuple[bool, int, float], float, str, Ran]] = []
+    for file, known in files.items():
+        entering = {t: r for t, r in known.ran.items() if name in r.functions}
+        rank = 0
+        if not entering and not _is_entered(name, files):
+            rank, inside = 1, f"{mutant.file}:"
+            entering = {
+                t: r for t, r in known.ran.items() if any(f.startswith(inside) for f in r.functions)
+            }
+            if not entering and mutant.file in known.imported:
+                rank, entering = 2, known.ran
+        total = sum(ran.seconds for ran in entering.values())
+        key = (not _mirrors(file, mutant.file), rank, total)
+        chosen += [(key, ran.seconds, test, ran) for test, ran in entering.items()]
+    chosen.sort(key=lambda entry: entry[:3])
+    return _affordable({test: ran for _, _, test, ran in chosen})
+
+
+def _is_entered(name: str, files: Mapping[str, TestFile]) -> bool:
+    return any(name in ran.functions for known in files.values() for ran in known.ran.values())
+
+
+def _mirrors(test_file: str, file: str) -> bool:
+    """Whether `tests/engine/test_kernels*.py` mirrors `engine/kernels.py`."""
+    test, code = Path(test_file), Path(file)
+    return test.parent == "tests" / code.parent and test.stem.startswith(f"test_{code.stem}")
+
+
+def _affordable(tests: Mapping[str, Ran]) -> dict[str, Ran]:
+    kept, total = {}, 0.0
+    for test, ran in tests.items():
+        total += ran.seconds
+        if total > BUDGET_S:
+            break
+        kept[test] = ran
+    return kept
+
+
+def save_measured(path: Path, files: Mapping[str, TestFile]) -> None:
+    """Write what was measured, to spare the next run the time."""
+    write_text(path, json.dumps({file: asdict(known) for file, known in files.items()}))
+
+
+def load_measured(path: Path) -> dict[str, TestFile]:
+    """Read what was measured; nothing where it is not there or cannot be read."""
+    try:
+        return {file: _known(entry) for file, entry in json.loads(path.read_text()).items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def _known(entry: Mapping[str, Any]) -> TestFile:
+    ran = {t: Ran(r["seconds"], tuple(r["functions"])) for t, r in entry["ran"].items()}
+    return TestFile(**{**entry, "ran": ran, "imported": tuple(entry["imported"])})
