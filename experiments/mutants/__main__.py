@@ -13,7 +13,7 @@ import hashlib
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from joblib import cpu_count
@@ -76,7 +76,7 @@ def _conclude(
     options: argparse.Namespace,
     mutants: Sequence[Mutant],
     verdicts: dict[str, Verdict],
-    listed: dict[str, str],
+    listed: Mapping[str, str],
     console: Console,
 ) -> int:
     """Print the table; return 0 if the goal is reached, for equivalents if none was killed."""

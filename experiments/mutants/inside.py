@@ -109,7 +109,7 @@ class Trace(Watch):
             return (yield from super().pytest_runtest_protocol(item))
         finally:
             sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
+            threading.settrace(None)
             functions = sorted({name for code in self.entered if (name := self._name(code))})
             self.say(test=item.nodeid, event="entered", functions=functions)
 
@@ -124,11 +124,12 @@ class Trace(Watch):
 
     def _name(self, code: CodeType) -> str:
         """Return `file:function` as mutants are named, or nothing for code from elsewhere."""
-        if not code.co_filename.startswith(self.root):
+        file = code.co_filename.removeprefix(self.root)
+        if file == code.co_filename or file.startswith(("tests/", "experiments/mutants/")):
             return ""
         parts = code.co_qualname.replace("<locals>.", "").split(".")
         name = ".".join(part for part in parts if not part.startswith("<"))
-        return f"{code.co_filename.removeprefix(self.root)}:{name or '<module>'}"
+        return f"{file}:{name or '<module>'}"
 
 
 def run_tests(job: Mapping[str, Any], root: Path) -> int:
