@@ -14,7 +14,7 @@ from experiments.records import write_text
 
 SLOWEST_S = 2.0
 """A test that takes longer, uncompiled and traced, is left out."""
-BUDGET_S = 45.0
+BUDGET_S = 20.0
 """Tests of a mutant are cut off where they would take longer than this in all."""
 MAIN = "tests/test_conformance.py"
 
