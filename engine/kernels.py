@@ -266,7 +266,7 @@ def _add_plainly(a, a_start, a_step, left, depth, packed, packed_start, out, out
         into[to : to + width] += (a[start : start + depth, None] * columns).sum(0)
 
 
-if config.DISABLE_JIT:
+if config.DISABLE_JIT:  # type: ignore[attr-defined]  # set from the environment
     _add_tile = _add_row = _add_plainly
 else:
     _add_tile = _tile_of(TILE_ROWS)

@@ -19,7 +19,7 @@ from pathlib import Path
 from joblib import cpu_count
 from rich.console import Console
 
-from experiments.mutants.campaign import Campaign, Staff
+from experiments.mutants.campaign import TESTS, Campaign, Staff
 from experiments.mutants.errors import MutantsError
 from experiments.mutants.lists import HERE, Lists, load_lists
 from experiments.mutants.mutant import Mutant, mutants_of
@@ -54,7 +54,7 @@ def _run(options: argparse.Namespace, root: Path, folder: Path, console: Console
     staff = Staff(root, options.workers)
     verdicts: dict[str, Verdict] = {}
     try:
-        campaign = Campaign(root, options.out, lists, staff)
+        campaign = Campaign(root, options.out, lists, staff, options.tests)
         known = campaign.learn(lambda line: console.print(line, soft_wrap=True))
         slow = sum(len(file.slow) for file in known.values())
         tests = sum(len(file.ran) for file in known.values())
@@ -184,6 +184,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--files", nargs="+", metavar="GLOB", help="only of these files, as engine/kernels.py")
+    add("--tests", nargs="+", default=TESTS, metavar="GLOB", help="only these files of tests")
     add("--only", nargs="+", metavar="ID", help="only these mutants")
     add("--sample", type=positive, metavar="N", help="so many, chosen by --seed (all)")
     add("--seed", type=int, default=0, metavar="N", help="order and choice of mutants (0)")

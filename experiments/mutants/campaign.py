@@ -104,12 +104,14 @@ class Campaign:
     out: Path
     lists: Lists
     staff: Staff
+    patterns: Sequence[str] = TESTS
+    """Where the tests are."""
 
     @cached_property
     def test_files(self) -> dict[str, str]:
         """Every file of tests, with a hash of it and of the helpers beside it."""
         helpers = {p for p in (self.root / "tests").rglob("*.py") if "test_" not in p.name}
-        paths = (path for pattern in TESTS for path in sorted(self.root.glob(pattern)))
+        paths = (path for pattern in self.patterns for path in sorted(self.root.glob(pattern)))
         return {
             path.relative_to(self.root).as_posix(): digest_of({path, *helpers}) for path in paths
         }
@@ -124,11 +126,13 @@ class Campaign:
         missing = [file for file in digests if file not in known]
         for file, found in self.staff.each(self._measure, [(f, digests[f]) for f in missing]):
             known[file] = found
-            save_measured(cache, known)
+            if not found.failed:
+                kept[file] = found
+                save_measured(cache, kept)
             left = f", {len(found.slow)} left out as slow" if found.slow else ""
             say(f"{file}: {len(found.ran)} tests{left}")
         self._check(known)
-        check_tests(self.lists, {name for file in known.values() for name in file.names})
+        check_tests(self.lists, {file: known[file].names for file in digests})
         return {file: known[file] for file in digests}
 
     def _measure(
@@ -146,7 +150,6 @@ class Campaign:
         failed = {t: why for file in known.values() for t, why in file.failed.items()}
         if failed:
             first, why = next(iter(failed.items()))
-            (self.out / "tests.json").unlink(missing_ok=True)
             raise MutantsError(
                 f"{len(failed)} tests fail on the code as it is, run without compilation; the "
                 f"first is {first} ({' '.join(why.split())[-120:]}). Mend them, or list them in "

@@ -55,10 +55,11 @@ def load_lists(mutants: Mapping[str, Mutant], folder: Path = HERE) -> Lists:
     return Lists(equivalent, compiled, uncompiled)
 
 
-def check_tests(lists: Lists, known: Collection[str]) -> None:
-    """Refuse a list that names a test that is not known; `known` has no parameters."""
+def check_tests(lists: Lists, known: Mapping[str, Collection[str]]) -> None:
+    """Refuse a list that names a test that is not in its file; `known` has the names by file."""
     for test in lists.uncompiled:
-        if test not in known:
+        file = test.partition("::")[0]
+        if file in known and test not in known[file]:
             raise MutantsError(f"the test {test} is listed in compiler.toml but does not exist.")
 
 
