@@ -11,6 +11,7 @@ The exit code is 0 if the share of killed mutants reaches the goal, 1 if not, 2 
 import argparse
 import hashlib
 import math
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT, lists: Path 
     """Run the command on the tree at `root`; return its exit code."""
     options = _parser().parse_args(arguments)
     console = make_console()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # copies are removed then, too
     stopped = f"What is done is in {options.out}, and is not done again."
     return guarded(lambda: _run(options, root, lists, console), console, (MutantsError,), stopped)
 

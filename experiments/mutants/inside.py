@@ -25,8 +25,9 @@ MEMORY_BYTES = 8 << 30
 """A fault in a size must not take the machine down."""
 TIMED_OUT = 90
 """Exit code of a process whose test took too long."""
+ARGUMENTS = ("-q", "--tb=no", "-p", "no:cacheprovider")
 # Scalars of numpy warn where compiled code does not: of overflow, and of what is not a number.
-ARGUMENTS = ("-q", "--tb=no", "-p", "no:cacheprovider", "-W", "ignore::RuntimeWarning")
+QUIET = r"ignore::RuntimeWarning:.*kernels"
 
 
 class Watch:
@@ -41,6 +42,10 @@ class Watch:
         """Write an event down."""
         self.events.write(json.dumps(event) + "\n")
         self.events.flush()
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Let kernels warn."""
+        config.addinivalue_line("filterwarnings", QUIET)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:

@@ -37,8 +37,10 @@ def main() -> None:
     gc.freeze()  # forked processes share what is loaded
     for line in sys.stdin:
         code = _serve(json.loads(line))
-        sys.stdout.write(json.dumps(code) + "\n")
-        sys.stdout.flush()
+        try:
+            print(json.dumps(code), flush=True)
+        except BrokenPipeError:  # the command is gone
+            os._exit(1)
 
 
 def _serve(job: dict[str, Any]) -> int | None:
