@@ -25,7 +25,7 @@ from experiments.mutants.errors import MutantsError
 from experiments.mutants.lists import HERE, Lists, load_lists
 from experiments.mutants.mutant import Mutant, mutants_of
 from experiments.mutants.report import table, tally, write_report
-from experiments.mutants.selection import TestFile
+from experiments.mutants.selection import Measured
 from experiments.mutants.verdict import Verdict, append_verdict, load_verdicts, source_hash
 from experiments.options import positive
 from experiments.shell import guarded, make_console
@@ -137,7 +137,7 @@ def _trials(
     options: argparse.Namespace,
     campaign: Campaign,
     mutants: Sequence[Mutant],
-    known: dict[str, TestFile],
+    known: dict[str, Measured],
 ) -> Iterator[Verdict]:
     """Yield the verdict on every mutant that is not listed, from the last run where it holds."""
     path, end = options.out / "verdicts.jsonl", time.monotonic() + 60.0 * options.minutes

@@ -16,7 +16,7 @@ from experiments.mutants.lists import Lists, check_tests
 from experiments.mutants.mutant import Mutant
 from experiments.mutants.selection import (
     SLOWEST_S,
-    TestFile,
+    Measured,
     digest_of,
     load_measured,
     measure,
@@ -116,7 +116,7 @@ class Campaign:
             path.relative_to(self.root).as_posix(): digest_of({path, *helpers}) for path in paths
         }
 
-    def learn(self, say: Callable[[str], None]) -> dict[str, TestFile]:
+    def learn(self, say: Callable[[str], None]) -> dict[str, Measured]:
         """Run all tests on the code as it is, where that is not known; refuse if one fails."""
         cache = self.out / "tests.json"
         code = digest_of(path for name in FOLDERS[:-1] for path in (self.root / name).glob("*.py"))
@@ -137,7 +137,7 @@ class Campaign:
 
     def _measure(
         self, place: Callable[[bool], Workplace], task: tuple[str, str]
-    ) -> tuple[str, TestFile]:
+    ) -> tuple[str, Measured]:
         file, digest = task
         omitted = [test for test in self.lists.uncompiled if test.startswith(f"{file}::")]
 
@@ -146,7 +146,7 @@ class Campaign:
 
         return file, measure(file, digest, run)
 
-    def _check(self, known: Mapping[str, TestFile]) -> None:
+    def _check(self, known: Mapping[str, Measured]) -> None:
         failed = {t: why for file in known.values() for t, why in file.failed.items()}
         if failed:
             first, why = next(iter(failed.items()))
@@ -169,7 +169,7 @@ class Campaign:
             if outcome.code != 0:
                 raise MutantsError(f"{test} fails on the code as it is, compiled.")
 
-    def chosen(self, mutant: Mutant, known: Mapping[str, TestFile]) -> dict[str, float]:
+    def chosen(self, mutant: Mutant, known: Mapping[str, Measured]) -> dict[str, float]:
         """Return the tests of a mutant, each with the time it may take."""
         compiled = self.lists.tests_compiled(mutant)
         if compiled:

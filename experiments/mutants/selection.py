@@ -28,7 +28,7 @@ class Ran:
 
 
 @dataclass
-class TestFile:
+class Measured:
     """What is known of one file of tests."""
 
     digest: str
@@ -49,13 +49,13 @@ def digest_of(paths: Iterable[Path]) -> str:
     return total.hexdigest()[:16]
 
 
-def measure(file: str, digest: str, run: Callable[[list[str]], Outcome]) -> TestFile:
+def measure(file: str, digest: str, run: Callable[[list[str]], Outcome]) -> Measured:
     """Run a file of tests, again and again without those that have run, until all have.
 
     `run` takes the tests to leave out. A test during which the process ends was too slow; when
     two cases of one have been, the others are not waited for.
     """
-    known = TestFile(digest)
+    known = Measured(digest)
     while True:
         done = [*known.ran, *known.slow, *known.failed, *known.skipped]
         outcome = run(done)
@@ -70,7 +70,7 @@ def measure(file: str, digest: str, run: Callable[[list[str]], Outcome]) -> Test
             known.slow.append(name)
 
 
-def _note(known: TestFile, events: Iterable[Mapping[str, Any]]) -> str | None:
+def _note(known: Measured, events: Iterable[Mapping[str, Any]]) -> str | None:
     """Add what happened; return the test that was running when the events broke off."""
     pending: str | None = None
     seconds: dict[str, float] = {}
@@ -95,7 +95,7 @@ def _note(known: TestFile, events: Iterable[Mapping[str, Any]]) -> str | None:
     return pending
 
 
-def tests_of(mutant: Mutant, files: Mapping[str, TestFile]) -> dict[str, Ran]:
+def tests_of(mutant: Mutant, files: Mapping[str, Measured]) -> dict[str, Ran]:
     """Return the tests that can notice a mutant, those that concern it most first.
 
     For a function these are the tests that enter it; for the body of a module or class those that
@@ -121,7 +121,7 @@ def tests_of(mutant: Mutant, files: Mapping[str, TestFile]) -> dict[str, Ran]:
     return _affordable({test: ran for _, _, test, ran in chosen})
 
 
-def _is_entered(name: str, files: Mapping[str, TestFile]) -> bool:
+def _is_entered(name: str, files: Mapping[str, Measured]) -> bool:
     return any(name in ran.functions for known in files.values() for ran in known.ran.values())
 
 
@@ -141,12 +141,12 @@ def _affordable(tests: Mapping[str, Ran]) -> dict[str, Ran]:
     return kept
 
 
-def save_measured(path: Path, files: Mapping[str, TestFile]) -> None:
+def save_measured(path: Path, files: Mapping[str, Measured]) -> None:
     """Write what was measured, to spare the next run the time."""
     write_text(path, json.dumps({file: asdict(known) for file, known in files.items()}))
 
 
-def load_measured(path: Path) -> dict[str, TestFile]:
+def load_measured(path: Path) -> dict[str, Measured]:
     """Read what was measured; nothing where it is not there or cannot be read."""
     try:
         return {file: _known(entry) for file, entry in json.loads(path.read_text()).items()}
@@ -154,6 +154,6 @@ def load_measured(path: Path) -> dict[str, TestFile]:
         return {}
 
 
-def _known(entry: Mapping[str, Any]) -> TestFile:
+def _known(entry: Mapping[str, Any]) -> Measured:
     ran = {t: Ran(r["seconds"], tuple(r["functions"])) for t, r in entry["ran"].items()}
-    return TestFile(**{**entry, "ran": ran, "imported": tuple(entry["imported"])})
+    return Measured(**{**entry, "ran": ran, "imported": tuple(entry["imported"])})
