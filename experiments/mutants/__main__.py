@@ -65,6 +65,7 @@ def _run(options: argparse.Namespace, root: Path, folder: Path, console: Console
         for verdict in _trials(options, campaign, mutants, known):
             verdicts[verdict.id] = verdict
             if verdict.status == "survived":
+                write_report(options.out, mutants, verdicts, lists.equivalent)
                 change = everything[verdict.id].change
                 console.print(f"survived: {verdict.id}\n    {change}", soft_wrap=True)
     finally:

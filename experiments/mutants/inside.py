@@ -18,9 +18,10 @@ from types import CodeType, FrameType
 from typing import Any, TextIO
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 EXAMPLES = 6
+PHASES = (Phase.explicit, Phase.generate)
 MEMORY_BYTES = 8 << 30
 """A fault in a size must not take the machine down."""
 TIMED_OUT = 90
@@ -49,8 +50,8 @@ class Watch:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
-        """Let properties be tried on a few examples: every step is slow without compilation."""
-        few = settings(settings.get_profile("ci"), max_examples=EXAMPLES)
+        """Let properties be tried on few examples, and let no failure be made smaller."""
+        few = settings(settings.get_profile("ci"), max_examples=EXAMPLES, phases=PHASES)
         settings.register_profile("mutants", few)
         settings.load_profile("mutants")
 
