@@ -153,6 +153,7 @@ def _trials(
             yield before
         else:
             tasks.append((mutant, tests))
+    tasks.sort(key=lambda task: bool(campaign.lists.tests_compiled(task[0])))  # the slow ones last
     in_time = (task for task in tasks if time.monotonic() < end)
     for verdict in campaign.staff.each(campaign.attempt, in_time):
         append_verdict(path, verdict)

@@ -20,6 +20,7 @@ from experiments.mutants.selection import (
     digest_of,
     load_measured,
     measure,
+    mirrors,
     save_measured,
     tests_of,
 )
@@ -36,6 +37,8 @@ TESTS = (
     "tests/hw_sim/test_*.py",
     "tests/experiments/test_statistics.py",
 )
+FORMAT = 2
+"""Of what is measured: another number measures all anew."""
 SPARE_S = 5.0
 """A mutant may take so much longer than ten times what the test takes; then it hangs."""
 COMPILED_S = 240.0
@@ -47,6 +50,8 @@ class Staff:
 
     def __init__(self, root: Path, workers: int) -> None:
         self._root, self._workers = root, workers
+        self.warm_with: Sequence[str] = ()
+        """Files of tests that every new copy collects once."""
         self._idle: queue.SimpleQueue[dict[bool, Workplace]] = queue.SimpleQueue()
         self._all: list[Workplace] = []
         for _ in range(workers):
@@ -83,6 +88,7 @@ class Staff:
             if compiled not in places:
                 places[compiled] = Workplace(self._root, compiled)
                 self._all.append(places[compiled])
+                places[compiled].warm(self.warm_with)
             return places[compiled]
 
         try:
@@ -120,7 +126,7 @@ class Campaign:
         """Run all tests on the code as it is, where that is not known; refuse if one fails."""
         cache = self.out / "tests.json"
         code = digest_of(path for name in FOLDERS[:-1] for path in (self.root / name).glob("*.py"))
-        digests = {file: f"{code}-{digest}" for file, digest in self.test_files.items()}
+        digests = {file: f"{FORMAT}-{code}-{digest}" for file, digest in self.test_files.items()}
         kept = load_measured(cache)
         known = {f: kept[f] for f, d in digests.items() if f in kept and kept[f].digest == d}
         missing = [file for file in digests if file not in known]
@@ -131,6 +137,7 @@ class Campaign:
                 save_measured(cache, kept)
             left = f", {len(found.slow)} left out as slow" if found.slow else ""
             say(f"{file}: {len(found.ran)} tests{left}")
+        self.staff.warm_with = list(digests)
         self._check(known)
         check_tests(self.lists, {file: known[file].names for file in digests})
         return {file: known[file] for file in digests}
@@ -176,6 +183,12 @@ class Campaign:
             return dict.fromkeys(compiled, COMPILED_S)
         return {t: SPARE_S + 10.0 * ran.seconds for t, ran in tests_of(mutant, known).items()}
 
+    @staticmethod
+    def _parts(mutant: Mutant, tests: Mapping[str, float]) -> list[dict[str, float]]:
+        """Cut off the tests that mirror the file: most need no other, and collecting takes time."""
+        near = {t: s for t, s in tests.items() if mirrors(t.partition("::")[0], mutant.file)}
+        return [part for part in (near, {t: tests[t] for t in tests if t not in near}) if part]
+
     def hash_of(self, tests: Iterable[str]) -> str:
         """Return a hash of tests: their names, and the content of their files."""
         names = sorted(tests)
@@ -192,11 +205,12 @@ class Campaign:
         """Run the tests of a mutant to the first that fails."""
         mutant, tests = task
         started = time.monotonic()
-        if not tests:
-            outcome = Outcome(0, [])
-        else:
-            outcome = place(bool(self.lists.tests_compiled(mutant))).run(tests, mutant)
-        status, by = judge(outcome, bool(tests))
+        status, by = judge(Outcome(0, []), tested=False)
+        for part in self._parts(mutant, tests):
+            outcome = place(bool(self.lists.tests_compiled(mutant))).run(part, mutant)
+            status, by = judge(outcome, tested=True)
+            if status == "killed":
+                break
         file = by.partition("::")[0]
         against = self.test_files.get(file) or self.hash_of(tests)
         seconds = round(time.monotonic() - started, 2)

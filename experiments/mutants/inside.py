@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TextIO
@@ -98,7 +99,7 @@ class Watch:
 
 
 class Trace(Watch):
-    """Notes, too, which functions of the `targets` each test enters, and which files it imports."""
+    """Notes, too, which functions each test enters, and which are entered to collect them."""
 
     def __init__(self, events: TextIO, skip: Sequence[str], limit: float, root: Path) -> None:
         super().__init__(events, None, skip, limit)
@@ -106,27 +107,38 @@ class Trace(Watch):
         self.entered: set[CodeType] = set()
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Iterator[None]:
+        """Trace what is imported: that runs modules, bodies of classes, and what they call."""
+        super().pytest_collection()
+        with self._tracing():
+            result = yield
+        self.say(event="collecting", functions=self._functions())
+        return result
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Trace a test while it is timed."""
+        with self._tracing():
+            result = yield from super().pytest_runtest_protocol(item)
+        self.say(test=item.nodeid, event="entered", functions=self._functions())
+        return result
+
+    @contextmanager
+    def _tracing(self) -> Iterator[None]:
         self.entered.clear()
         threading.settrace(self._enter)
         sys.settrace(self._enter)
         try:
-            return (yield from super().pytest_runtest_protocol(item))
+            yield
         finally:
             sys.settrace(None)
             threading.settrace(None)
-            functions = sorted({name for code in self.entered if (name := self._name(code))})
-            self.say(test=item.nodeid, event="entered", functions=functions)
-
-    def pytest_collection_finish(self) -> None:
-        """Note what the file imports: that runs its modules, and the bodies of its classes."""
-        files = (getattr(module, "__file__", None) or "" for module in [*sys.modules.values()])
-        here = (file.removeprefix(self.root) for file in files if file.startswith(self.root))
-        self.say(event="imported", files=sorted(here))
 
     def _enter(self, frame: FrameType, event: str, argument: object) -> None:
         self.entered.add(frame.f_code)
+
+    def _functions(self) -> list[str]:
+        return sorted({name for code in self.entered if (name := self._name(code))})
 
     def _name(self, code: CodeType) -> str:
         """Return `file:function` as mutants are named, or nothing for code from elsewhere."""
@@ -148,6 +160,6 @@ def run_tests(job: Mapping[str, Any], root: Path) -> int:
         if job["limits"] is None:
             plugin: Watch = Trace(events, job["skip"], job["limit"], root)
             return int(pytest.main([*ARGUMENTS, *job["files"]], plugins=[plugin]))
-        sys.dont_write_bytecode = True  # of a fault
+        sys.dont_write_bytecode = bool(job["limits"])  # of a fault
         plugin = Watch(events, job["limits"], (), 0.0)
         return int(pytest.main([*ARGUMENTS, "-x", *job["files"]], plugins=[plugin]))

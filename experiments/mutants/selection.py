@@ -32,7 +32,8 @@ class Measured:
     """What is known of one file of tests."""
 
     digest: str
-    imported: tuple[str, ...] = ()
+    collecting: tuple[str, ...] = ()
+    """Functions that are entered before any test, to collect them."""
     ran: dict[str, Ran] = field(default_factory=dict)
     slow: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
@@ -79,8 +80,8 @@ def _note(known: Measured, events: Iterable[Mapping[str, Any]]) -> str | None:
         match event["event"]:
             case "collected":
                 known.names = sorted({name.partition("[")[0] for name in event["tests"]})
-            case "imported":
-                known.imported = tuple(event["files"])
+            case "collecting":
+                known.collecting = tuple(event["functions"])
             case "start":
                 pending = test
             case "end":
@@ -98,34 +99,29 @@ def _note(known: Measured, events: Iterable[Mapping[str, Any]]) -> str | None:
 def tests_of(mutant: Mutant, files: Mapping[str, Measured]) -> dict[str, Ran]:
     """Return the tests that can notice a mutant, those that concern it most first.
 
-    For a function these are the tests that enter it; for the body of a module or class those that
-    enter anything in the file, then all others of the test files that import it. First comes the
-    test file that mirrors the mutated one, then the rest by the time they take in all.
+    These are the tests that enter its function. A module, the body of a class and what they call
+    is entered when tests are collected: then it is all tests of such a file, those first that enter
+    something of the mutated file. Before all comes the test file that mirrors the mutated one; the
+    rest by the time they take in all.
     """
-    name = f"{mutant.file}:{mutant.function}"
+    name, inside = f"{mutant.file}:{mutant.function}", f"{mutant.file}:"
     chosen: list[tuple[tuple[bool, int, float], float, str, Ran]] = []
     for file, known in files.items():
-        entering = {t: r for t, r in known.ran.items() if name in r.functions}
-        rank = 0
-        if not entering and not _is_entered(name, files):
-            rank, inside = 1, f"{mutant.file}:"
-            entering = {
-                t: r for t, r in known.ran.items() if any(f.startswith(inside) for f in r.functions)
-            }
-            if not entering and mutant.file in known.imported:
-                rank, entering = 2, known.ran
-        total = sum(ran.seconds for ran in entering.values())
-        key = (not _mirrors(file, mutant.file), rank, total)
-        chosen += [(key, ran.seconds, test, ran) for test, ran in entering.items()]
+        ranks: dict[int, dict[str, Ran]] = {0: {}, 1: {}, 2: {}}
+        for test, ran in known.ran.items():
+            if name in ran.functions:
+                ranks[0][test] = ran
+            elif name in known.collecting:
+                enters = any(function.startswith(inside) for function in ran.functions)
+                ranks[1 if enters else 2][test] = ran
+        for rank, tests in ranks.items():
+            key = (not mirrors(file, mutant.file), rank, sum(r.seconds for r in tests.values()))
+            chosen += [(key, ran.seconds, test, ran) for test, ran in tests.items()]
     chosen.sort(key=lambda entry: entry[:3])
     return _affordable({test: ran for _, _, test, ran in chosen})
 
 
-def _is_entered(name: str, files: Mapping[str, Measured]) -> bool:
-    return any(name in ran.functions for known in files.values() for ran in known.ran.values())
-
-
-def _mirrors(test_file: str, file: str) -> bool:
+def mirrors(test_file: str, file: str) -> bool:
     """Whether `tests/engine/test_kernels*.py` mirrors `engine/kernels.py`."""
     test, code = Path(test_file), Path(file)
     return test.parent == "tests" / code.parent and test.stem.startswith(f"test_{code.stem}")
@@ -156,4 +152,4 @@ def load_measured(path: Path) -> dict[str, Measured]:
 
 def _known(entry: Mapping[str, Any]) -> Measured:
     ran = {t: Ran(r["seconds"], tuple(r["functions"])) for t, r in entry["ran"].items()}
-    return Measured(**{**entry, "ran": ran, "imported": tuple(entry["imported"])})
+    return Measured(**{**entry, "ran": ran, "collecting": tuple(entry["collecting"])})

@@ -63,6 +63,11 @@ class Workplace:
         job = {"limits": None, "limit": limit, "skip": list(skip), "files": [file]}
         return self._run(job | {"deadline": 3600.0})
 
+    def warm(self, files: Sequence[str]) -> None:
+        """Collect files of tests once, to write the bytecode that all runs read."""
+        if files:
+            self._run({"limits": {}, "files": list(files), "deadline": 600.0})
+
     def run(self, limits: Mapping[str, float], mutant: Mutant | None = None) -> Outcome:
         """Run the tests that `limits` names, in that order, to the first that fails."""
         files = list(dict.fromkeys(name.partition("::")[0] for name in limits))

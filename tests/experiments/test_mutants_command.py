@@ -90,6 +90,12 @@ def test_a_weak_test_lets_a_mutant_through_and_a_better_one_does_not(
     assert not list((tree / "engine").glob("__pycache__"))
 
 
+def test_what_is_called_to_collect_tests_concerns_all_of_them(tree: Path) -> None:
+    text = dedent(TESTS).replace("assert is_large(20)", "assert not LARGE")
+    (tree / "tests/engine/test_shape.py").write_text(f"{text}\nLARGE = is_large(10)\n")
+    assert run(tree, "--only", "engine/shape.py:is_large:compare:1") == 0
+
+
 def test_what_is_done_is_not_done_again(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(tree) == 1
     first, lines = verdicts(tree), (tree / "out/verdicts.jsonl").read_text()
@@ -209,5 +215,6 @@ def test_the_lists_of_the_project_fit_its_code() -> None:
     assert set(lists.equivalent) <= set(everything)
     for tests in lists.compiled.values():
         for test in tests:
-            file, _, name = test.partition("::")
-            assert name in (ROOT / file).read_text(encoding="utf-8")
+            file, *names = test.split("::")
+            text = (ROOT / file).read_text(encoding="utf-8")
+            assert all(name in text for name in names)
