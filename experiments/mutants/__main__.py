@@ -25,7 +25,7 @@ from experiments.mutants.errors import MutantsError
 from experiments.mutants.lists import HERE, Lists, load_lists
 from experiments.mutants.mutant import Mutant, mutants_of
 from experiments.mutants.report import table, tally, write_report
-from experiments.mutants.selection import Measured
+from experiments.mutants.selection import BUDGET_S, Measured
 from experiments.mutants.verdict import Verdict, append_verdict, load_verdicts, source_hash
 from experiments.options import positive
 from experiments.shell import guarded, make_console
@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace, root: Path, folder: Path, console: Console
     staff = Staff(root, options.workers)
     verdicts: dict[str, Verdict] = {}
     try:
-        campaign = Campaign(root, options.out, lists, staff, options.tests)
+        campaign = Campaign(root, options.out, lists, staff, options.tests, options.budget)
         known = campaign.learn(lambda line: console.print(line, soft_wrap=True))
         slow = sum(len(file.slow) for file in known.values())
         tests = sum(len(file.ran) for file in known.values())
@@ -160,13 +160,13 @@ def _trials(
         yield verdict
 
 
-def _minutes(text: str) -> float:
+def _amount(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not value > 0.0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number of minutes")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number")
     return value
 
 
@@ -192,7 +192,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--only", nargs="+", metavar="ID", help="only these mutants")
     add("--sample", type=positive, metavar="N", help="so many, chosen by --seed (all)")
     add("--seed", type=int, default=0, metavar="N", help="order and choice of mutants (0)")
-    add("--minutes", type=_minutes, default=math.inf, metavar="N", help="how long (to the end)")
+    add("--minutes", type=_amount, default=math.inf, metavar="N", help="how long (to the end)")
+    add("--budget", type=_amount, default=BUDGET_S, metavar="S", help="seconds of tests each (20)")
     add("--workers", type=positive, default=cpu_count(), metavar="N", help="processes (cores)")
     add("--goal", type=_percent, default=95.0, metavar="P", help="percent to be killed (95)")
     add("--list", action="store_true", help="print the mutants and stop")

@@ -15,6 +15,7 @@ from experiments.mutants.inside import TIMED_OUT
 from experiments.mutants.lists import Lists, check_tests
 from experiments.mutants.mutant import Mutant
 from experiments.mutants.selection import (
+    BUDGET_S,
     SLOWEST_S,
     Measured,
     digest_of,
@@ -112,6 +113,8 @@ class Campaign:
     staff: Staff
     patterns: Sequence[str] = TESTS
     """Where the tests are."""
+    budget: float = BUDGET_S
+    """Seconds of tests for one mutant."""
 
     @cached_property
     def test_files(self) -> dict[str, str]:
@@ -181,7 +184,10 @@ class Campaign:
         compiled = self.lists.tests_compiled(mutant)
         if compiled:
             return dict.fromkeys(compiled, COMPILED_S)
-        return {t: SPARE_S + 10.0 * ran.seconds for t, ran in tests_of(mutant, known).items()}
+        return {
+            t: SPARE_S + 10.0 * ran.seconds
+            for t, ran in tests_of(mutant, known, self.budget).items()
+        }
 
     @staticmethod
     def _parts(mutant: Mutant, tests: Mapping[str, float]) -> list[dict[str, float]]:

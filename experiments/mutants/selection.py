@@ -16,7 +16,7 @@ SLOWEST_S = 2.0
 """A test that takes longer, uncompiled and traced, is left out."""
 PATIENCE = 2
 BUDGET_S = 20.0
-"""Tests of a mutant are cut off where they would take longer than this in all."""
+"""Tests of a mutant are cut off where they would take longer than this in all, by default."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,9 @@ def _note(known: Measured, events: Iterable[Mapping[str, Any]]) -> str | None:
     return pending
 
 
-def tests_of(mutant: Mutant, files: Mapping[str, Measured]) -> dict[str, Ran]:
+def tests_of(
+    mutant: Mutant, files: Mapping[str, Measured], budget: float = BUDGET_S
+) -> dict[str, Ran]:
     """Return the tests that can notice a mutant, those that concern it most first.
 
     These are the tests that enter its function. A module, the body of a class and what they call
@@ -118,7 +120,7 @@ def tests_of(mutant: Mutant, files: Mapping[str, Measured]) -> dict[str, Ran]:
             key = (not mirrors(file, mutant.file), rank, sum(r.seconds for r in tests.values()))
             chosen += [(key, ran.seconds, test, ran) for test, ran in tests.items()]
     chosen.sort(key=lambda entry: entry[:3])
-    return _affordable({test: ran for _, _, test, ran in chosen})
+    return _affordable({test: ran for _, _, test, ran in chosen}, budget)
 
 
 def mirrors(test_file: str, file: str) -> bool:
@@ -127,11 +129,11 @@ def mirrors(test_file: str, file: str) -> bool:
     return test.parent == "tests" / code.parent and test.stem.startswith(f"test_{code.stem}")
 
 
-def _affordable(tests: Mapping[str, Ran]) -> dict[str, Ran]:
+def _affordable(tests: Mapping[str, Ran], budget: float) -> dict[str, Ran]:
     kept, total = {}, 0.0
     for test, ran in tests.items():
         total += ran.seconds
-        if total > BUDGET_S:
+        if total > budget:
             break
         kept[test] = ran
     return kept
