@@ -18,12 +18,12 @@ from experiments.mutants.selection import (
     BUDGET_S,
     SLOWEST_S,
     Measured,
+    concerned_tests,
     digest_of,
     load_measured,
     measure,
     mirrors,
     save_measured,
-    tests_of,
 )
 from experiments.mutants.verdict import Status, Verdict, source_hash, still_holds
 from experiments.mutants.workplace import FOLDERS, Outcome, Workplace
@@ -184,10 +184,8 @@ class Campaign:
         compiled = self.lists.tests_compiled(mutant)
         if compiled:
             return dict.fromkeys(compiled, COMPILED_S)
-        return {
-            t: SPARE_S + 10.0 * ran.seconds
-            for t, ran in tests_of(mutant, known, self.budget).items()
-        }
+        tests = concerned_tests(mutant, known, self.budget)
+        return {test: SPARE_S + 10.0 * ran.seconds for test, ran in tests.items()}
 
     @staticmethod
     def _parts(mutant: Mutant, tests: Mapping[str, float]) -> list[dict[str, float]]:

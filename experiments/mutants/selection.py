@@ -96,9 +96,7 @@ def _note(known: Measured, events: Iterable[Mapping[str, Any]]) -> str | None:
     return pending
 
 
-def tests_of(
-    mutant: Mutant, files: Mapping[str, Measured], budget: float = BUDGET_S
-) -> dict[str, Ran]:
+def concerned_tests(mutant: Mutant, files: Mapping[str, Measured], budget: float) -> dict[str, Ran]:
     """Return the tests that can notice a mutant, those that concern it most first.
 
     These are the tests that enter its function. A module, the body of a class and what they call
