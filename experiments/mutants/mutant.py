@@ -11,6 +11,9 @@ from experiments.mutants.operators import Edit, Source, edits_of
 OPTIONS = {"njit", "dataclass", "TypeVar", "NewType", "namedtuple", "NamedTuple", "overload"}
 """Calls whose arguments say how code is built, not what it computes."""
 
+CHECKS = {"strict", "check_finite", "overwrite_a", "clean", "maxsize"}
+"""Arguments that check or spare something, and change no result."""
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -87,8 +90,8 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.Call) and _name(node.func) == "isinstance":
         yield node.args[0]
         return
-    if isinstance(node, ast.keyword) and node.arg == "strict":
-        return  # of zip: a check on lengths that agree
+    if isinstance(node, ast.keyword) and node.arg in CHECKS:
+        return
     unseen: list[ast.AST | None] = []
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         unseen += node.decorator_list
