@@ -3,6 +3,7 @@
 import pytest
 
 from engine.coupling import Bias, Dense, InputDrive, Lateral
+from engine.errors import EngineError
 from engine.network import Block, Layer, Network, layered, looped_mlp
 from engine.readout import SoftmaxReadout, SquaredError
 from engine.tokens import Embedding
@@ -95,3 +96,18 @@ def test_a_transformer_has_the_heads_and_outputs_it_is_asked_for() -> None:
     assert (memory.memories, memory.tokens) == (7, 3)
     assert given.readout.outputs == 2
     assert len(energy_transformer(5, 3, width=6).recurrent) == 1
+
+
+def test_the_defaults_of_a_transformer() -> None:
+    network = energy_transformer(5, 3)
+    attention = network.recurrent[0]
+    assert network.units == 3 * 64
+    assert (attention.heads, attention.head_size, attention.sharpness) == (2, 32, 1.0)
+    assert (attention.sees_itself, attention.causal) == (False, False)
+
+
+@pytest.mark.parametrize("wrong", [{"length": 0}, {"width": 0}, {"heads": 0}, {"vocabulary": 0}])
+def test_a_transformer_of_nothing_is_refused_by_name(wrong: dict[str, int]) -> None:
+    (name,) = wrong
+    with pytest.raises(EngineError, match=f"{name} is 0"):
+        energy_transformer(**{"vocabulary": 5, "length": 3} | wrong)

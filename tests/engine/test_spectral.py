@@ -18,6 +18,7 @@ from engine.run import Run
 from engine.spectral import (
     SpectralCap,
     clip_norm,
+    has_cap,
     layer_radius,
     recurrent_matrix,
     recurrent_norm,
@@ -25,6 +26,7 @@ from engine.spectral import (
     starting_vectors,
 )
 from engine.train import Training, train_step
+from engine.transformer import energy_transformer
 from experiments.fuzz.strategies import quadratic_networks, random_params
 
 MANY = settings(max_examples=100)
@@ -254,3 +256,14 @@ def test_other_settings_of_a_cap_are_refused() -> None:
             SpectralCap(**{name: 0})
     with pytest.raises(EngineError, match="unknown method 'svd'; known: exact, power"):
         SpectralCap(method="svd")
+
+
+def test_attention_has_neither_a_matrix_nor_a_cap() -> None:
+    network = energy_transformer(3, 2, width=2)
+    params = initial_params(network, np.random.default_rng(0))
+    assert not has_cap(network)
+    assert starting_vectors(network) == {}
+    with pytest.raises(EngineError, match=r"'attention' \(Attention\) has no known matrix"):
+        recurrent_matrix(params)
+    with pytest.raises(EngineError, match=r"'attention' \(Attention\) has no spectral cap"):
+        SpectralCap().enforce(network, params, 0, {})
