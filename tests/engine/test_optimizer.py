@@ -106,3 +106,9 @@ def test_a_constant_schedule_stays_and_a_cosine_falls_from_one_to_its_last() -> 
 def test_settings_out_of_range_are_refused(make: type, settings: dict, message: str) -> None:
     with pytest.raises(EngineError, match=message):
         make(**settings)
+
+
+def test_what_an_optimizer_is_without_settings() -> None:
+    assert (SGD().lr, SGD().momentum, SGD.moments) == (0.1, 0.0, 1)
+    assert (Adam().lr, Adam().decay1, Adam().decay2, Adam().eps) == (2e-3, 0.9, 0.999, 1e-8)
+    assert Adam.moments == 2
