@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from experiments.mutants.errors import MutantsError
 from experiments.mutants.inside import TIMED_OUT
@@ -30,6 +30,8 @@ from experiments.mutants.workplace import FOLDERS, Outcome, Workplace
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Place: TypeAlias = Callable[[bool], Workplace]
+"""Gives the workplace of a thread, compiled or not."""
 
 TESTS = (
     "tests/test_conformance.py",
@@ -42,6 +44,8 @@ FORMAT = 2
 """Of what is measured: another number measures all anew."""
 SPARE_S = 5.0
 """A mutant may take so much longer than ten times what the test takes; then it hangs."""
+NO_TESTS = 5
+"""Exit code of pytest that found none."""
 COMPILED_S = 240.0
 """Time for a test that has to compile first."""
 
@@ -59,7 +63,7 @@ class Staff:
             self._idle.put({})
 
     def each(
-        self, work: Callable[[Callable[[bool], Workplace], Task], Result], tasks: Iterable[Task]
+        self, work: Callable[[Place, Task], Result], tasks: Iterable[Task]
     ) -> Iterator[Result]:
         """Yield what `work` makes of each task, as it is done; `work` asks for its workplace."""
         pending: set[Future[Result]] = set()
@@ -80,9 +84,7 @@ class Staff:
                 if pending:  # stopped in the middle
                     self.close()
 
-    def _do(
-        self, work: Callable[[Callable[[bool], Workplace], Task], Result], task: Task
-    ) -> Result:
+    def _do(self, work: Callable[[Place, Task], Result], task: Task) -> Result:
         places = self._idle.get()
 
         def place(compiled: bool) -> Workplace:
@@ -145,9 +147,7 @@ class Campaign:
         check_tests(self.lists, {file: known[file].names for file in digests})
         return {file: known[file] for file in digests}
 
-    def _measure(
-        self, place: Callable[[bool], Workplace], task: tuple[str, str]
-    ) -> tuple[str, Measured]:
+    def _measure(self, place: Place, task: tuple[str, str]) -> tuple[str, Measured]:
         file, digest = task
         omitted = [test for test in self.lists.uncompiled if test.startswith(f"{file}::")]
 
@@ -172,7 +172,7 @@ class Campaign:
         """Run the tests of compiled functions on the code as it is; refuse if one fails."""
         tests = {test for m in mutants for test in self.lists.tests_compiled(m)}
 
-        def run(place: Callable[[bool], Workplace], test: str) -> tuple[str, Outcome]:
+        def run(place: Place, test: str) -> tuple[str, Outcome]:
             return test, place(True).run({test: COMPILED_S})
 
         for test, outcome in self.staff.each(run, sorted(tests)):
@@ -203,9 +203,7 @@ class Campaign:
         """Whether a verdict from another time still holds."""
         return still_holds(verdict, self.test_files, self.hash_of(tests))
 
-    def attempt(
-        self, place: Callable[[bool], Workplace], task: tuple[Mutant, Mapping[str, float]]
-    ) -> Verdict:
+    def attempt(self, place: Place, task: tuple[Mutant, Mapping[str, float]]) -> Verdict:
         """Run the tests of a mutant to the first that fails."""
         mutant, tests = task
         started = time.monotonic()
@@ -225,6 +223,8 @@ def judge(outcome: Outcome, tested: bool) -> tuple[Status, str]:
     """Say whether the tests noticed, and which did."""
     if not tested:
         return "survived", "no test enters it"
+    if outcome.code == NO_TESTS:
+        return "survived", "its tests are gone"
     if outcome.code == 0:
         return "survived", "all tests pass"
     failed = [event["test"] for event in outcome.events if event["event"] == "failed"]

@@ -25,6 +25,8 @@ EXAMPLES = 6
 PHASES = (Phase.explicit, Phase.generate)
 MEMORY_BYTES = 8 << 30
 """A fault in a size must not take the machine down."""
+LOST_S = 60.0
+"""Time for a case whose own is not known, because the fault renamed it."""
 TIMED_OUT = 90
 """Exit code of a process whose test took too long."""
 ARGUMENTS = ("-q", "--tb=no", "-p", "no:cacheprovider")
@@ -36,7 +38,7 @@ class Watch:
     """A pytest plugin that runs chosen tests in a given order, each for a limited time."""
 
     def __init__(
-        self, events: TextIO, limits: Mapping[str, float] | None, skip: Sequence[str], limit: float
+        self, events: TextIO, limits: dict[str, float] | None, skip: Sequence[str], limit: float
     ) -> None:
         self.events, self.limits, self.skip, self.limit = events, limits, set(skip), limit
 
@@ -63,15 +65,21 @@ class Watch:
             self.say(event="collected", tests=[item.nodeid for item in items])
             items[:] = [item for item, names in known if not names & self.skip]
             return
+        self._rename({item.nodeid for item in items})
         order = {name: k for k, name in enumerate(self.limits)}
         items[:] = [item for item in items if self._asked(item.nodeid)]
         items.sort(key=lambda item: order[self._asked(item.nodeid)])
 
+    def _rename(self, present: set[str]) -> None:
+        """Ask for all cases of a test if one is gone: a fault may change how a case is called."""
+        assert self.limits is not None
+        for name in [name for name in self.limits if "[" in name and name not in present]:
+            self.limits[name.partition("[")[0]] = LOST_S
+
     def _asked(self, test: str) -> str:
         """Return the name under which a test was asked for: its own, or that of its class."""
-        limits = self.limits or {}
         names = (test, test.partition("[")[0], test.rpartition("::")[0])
-        return next((name for name in names if name in limits), "")
+        return next((name for name in names if name in (self.limits or {})), "")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:

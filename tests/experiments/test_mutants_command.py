@@ -96,6 +96,19 @@ def test_what_is_called_to_collect_tests_concerns_all_of_them(tree: Path) -> Non
     assert run(tree, "--only", "engine/shape.py:is_large:compare:1") == 0
 
 
+def test_a_case_that_the_fault_renames_is_run_all_the_same(tree: Path) -> None:
+    text = """
+        import pytest
+        from engine.shape import is_large
+
+        @pytest.mark.parametrize("large", [is_large(10)], ids=str)
+        def test_ten(large):
+            assert not large
+    """
+    (tree / "tests/engine/test_shape.py").write_text(dedent(text))
+    assert run(tree, "--only", "engine/shape.py:is_large:compare:1") == 0
+
+
 def test_what_is_done_is_not_done_again(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(tree) == 1
     first, lines = verdicts(tree), (tree / "out/verdicts.jsonl").read_text()
