@@ -35,10 +35,13 @@ def source_hash(mutant: Mutant) -> str:
 
 
 def append_verdict(path: Path, verdict: Verdict) -> None:
-    """Add a line to the file, at once: an interrupt loses nothing that is done."""
+    """Add a line to the file, at once: an interrupt loses nothing that is done.
+
+    The line begins with its break, for the last one may have been torn.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(verdict)) + "\n")
+        file.write("\n" + json.dumps(asdict(verdict)))
 
 
 def load_verdicts(path: Path) -> dict[str, Verdict]:
