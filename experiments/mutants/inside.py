@@ -31,7 +31,7 @@ TIMED_OUT = 90
 """Exit code of a process whose test took too long."""
 ARGUMENTS = ("-q", "--tb=no", "-p", "no:cacheprovider")
 # Scalars of numpy warn where compiled code does not: of overflow, and of what is not a number.
-QUIET = r"ignore::RuntimeWarning:.*kernels"
+QUIET = ("ignore::RuntimeWarning:.*kernels", "ignore:.*in reduce:RuntimeWarning:numpy")
 
 
 class Watch:
@@ -49,7 +49,8 @@ class Watch:
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Let kernels warn."""
-        config.addinivalue_line("filterwarnings", QUIET)
+        for line in QUIET:
+            config.addinivalue_line("filterwarnings", line)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
