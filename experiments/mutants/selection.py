@@ -101,24 +101,23 @@ def concerned_tests(mutant: Mutant, files: Mapping[str, Measured], budget: float
 
     These are the tests that enter its function. A module, the body of a class and what they call
     is entered when tests are collected: then it is all tests of such a file, those first that enter
-    something of the mutated file. Before all comes the test file that mirrors the mutated one; the
-    rest by the time they take in all.
+    something of the mutated file. Before all come those of the test file that mirrors the mutated
+    one; of equals the quickest.
     """
     name, inside = f"{mutant.file}:{mutant.function}", f"{mutant.file}:"
-    chosen: list[tuple[tuple[bool, int, float], float, str, Ran]] = []
-    for file, known in files.items():
-        ranks: dict[int, dict[str, Ran]] = {0: {}, 1: {}, 2: {}}
-        for test, ran in known.ran.items():
-            if name in ran.functions:
-                ranks[0][test] = ran
-            elif name in known.collecting:
-                enters = any(function.startswith(inside) for function in ran.functions)
-                ranks[1 if enters else 2][test] = ran
-        for rank, tests in ranks.items():
-            key = (not mirrors(file, mutant.file), rank, sum(r.seconds for r in tests.values()))
-            chosen += [(key, ran.seconds, test, ran) for test, ran in tests.items()]
-    chosen.sort(key=lambda entry: entry[:3])
-    return _affordable({test: ran for _, _, test, ran in chosen}, budget)
+    chosen: list[tuple[bool, int, float, str]] = []
+    ran = {
+        test: (file, found) for file, known in files.items() for test, found in known.ran.items()
+    }
+    for test, (file, found) in ran.items():
+        if name in found.functions:
+            rank = 0
+        elif name in files[file].collecting:
+            rank = 1 if any(function.startswith(inside) for function in found.functions) else 2
+        else:
+            continue
+        chosen.append((not mirrors(file, mutant.file), rank, found.seconds, test))
+    return _affordable({test: ran[test][1] for *_, test in sorted(chosen)}, budget)
 
 
 def mirrors(test_file: str, file: str) -> bool:

@@ -100,15 +100,18 @@ def test_a_damped_step_goes_part_of_the_way(network: Network) -> None:
     np.testing.assert_allclose(found.state, 0.7 * start + 0.3 * image, rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("damping", [1.0, 0.6])
 @pytest.mark.parametrize("tolerance", [0.0, 1e-2, 1e-1, 0.3])
 @pytest.mark.parametrize("name", ["plain", "five", "memories"])
-def test_a_sample_does_not_see_the_others_come_and_go(name: str, tolerance: float) -> None:
+def test_a_sample_does_not_see_the_others_come_and_go(
+    name: str, tolerance: float, damping: float
+) -> None:
     """Samples settle at different steps: each ends as it would alone."""
     network = NETWORKS[name]
     backend, start = _drawn(network, np.float64, samples=7)
     x, y = _batch(network, samples=7)
     start[2] = start[5] = 0.0
-    way = Relaxation(12, tolerance)
+    way = Relaxation(12, tolerance, damping=damping)
     together = backend.relax(backend.clamp(x, y), 0.1, way, start)
     for k in range(7):
         alone = backend.relax(backend.clamp(x[k : k + 1], y[k : k + 1]), 0.1, way, start[k : k + 1])
