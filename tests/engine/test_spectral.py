@@ -267,3 +267,17 @@ def test_attention_has_neither_a_matrix_nor_a_cap() -> None:
         recurrent_matrix(params)
     with pytest.raises(EngineError, match=r"'attention' \(Attention\) has no spectral cap"):
         SpectralCap().enforce(network, params, 0, {})
+
+
+@pytest.mark.parametrize("step", range(4))
+@pytest.mark.parametrize("method", ["exact", "power"])
+def test_a_cap_clips_at_its_steps_and_scales_at_the_others(method: str, step: int) -> None:
+    """Clipping leaves the eigenvalues below the cap alone; scaling shrinks all by one factor."""
+    network = looped_mlp(1, 3, 2)
+    params = Params(network, np.zeros(network.size))
+    params["W_rec"][...] = np.diag([1.8, 0.5, -0.25])
+    cap = SpectralCap(0.9, every=3, method=method, iterations=60)
+    cap.enforce(network, params, step, starting_vectors(network))
+    clips = method == "exact" and step in (0, 3)
+    expected = [0.9, 0.5, -0.25] if clips else [0.9, 0.25, -0.125]
+    np.testing.assert_allclose(params["W_rec"], np.diag(expected), rtol=0, atol=1e-6)

@@ -1,5 +1,7 @@
 """Closed forms against autograd: the right ones pass, each wrong one is named."""
 
+import runpy
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -13,6 +15,7 @@ from engine.coupling import Dense, InputDrive, Lateral
 from engine.network import Layer, Network, looped_mlp
 from engine.readout import SoftmaxReadout
 from experiments.fuzz.strategies import transformers
+from golden import couplings
 from golden.cases import judged_networks
 from golden.couplings import check_activation, check_coupling, check_network
 
@@ -157,3 +160,9 @@ def test_sigma_is_the_inverse_of_the_slope_of_its_convex_term(name: str) -> None
     assert check_activation(name, rule, s).passed
     bent = replace(rule, sigma=lambda h: rule.sigma(0.999 * h))
     assert not check_activation(name, bent, s).passed
+
+
+def test_without_torch_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r'need torch: pip install "settle\[torch\]"'):
+        runpy.run_path(couplings.__file__)
