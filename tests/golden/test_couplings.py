@@ -166,3 +166,21 @@ def test_without_torch_one_sentence_says_how_to_get_it(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r'need torch: pip install "settle\[torch\]"'):
         runpy.run_path(couplings.__file__)
+
+
+class Thrice(Dense):
+    """Sends and learns three times what it should."""
+
+    def drive(self, w: Any, x: Any, *states: Any) -> tuple[Any, ...]:
+        return tuple(3 * part for part in super().drive(w, x, *states))
+
+    def correlate(self, w: Any, x: Any, *states: Any) -> Any:
+        return 3 * super().correlate(w, x, *states)
+
+
+def test_an_error_is_relative_to_what_is_right() -> None:
+    rng = np.random.default_rng(3)
+    w, x, a, b = (rng.standard_normal(shape) for shape in ((3, 2), (4, 1), (4, 3), (4, 2)))
+    metrics = check_coupling(Thrice("W", "a", "b"), w, x, [a, b])
+    assert [metric.name for metric in metrics] == ["W drive", "W correlate"]
+    np.testing.assert_allclose([metric.value for metric in metrics], 2.0, rtol=1e-12)
