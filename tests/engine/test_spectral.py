@@ -281,3 +281,9 @@ def test_a_cap_clips_at_its_steps_and_scales_at_the_others(method: str, step: in
     clips = method == "exact" and step in (0, 3)
     expected = [0.9, 0.5, -0.25] if clips else [0.9, 0.25, -0.125]
     np.testing.assert_allclose(params["W_rec"], np.diag(expected), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("cap", ["high", None, 0.0, 1.0, -0.5, np.nan])
+def test_a_cap_is_a_number_between_zero_and_one(cap: object) -> None:
+    with pytest.raises(EngineError, match="spectral cap"):
+        SpectralCap(cap)

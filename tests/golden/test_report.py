@@ -208,3 +208,11 @@ def test_each_network_is_judged_once_by_the_reference(monkeypatch: pytest.Monkey
     both = [f"{name}, {moment}" for name in smooth for moment in ("initial", "trained")]
     assert seen["fidelity"] == seen["bias"] == both
     assert seen["training"] == [name for name in smooth if "transformer" not in name]
+
+
+def test_the_differences_of_the_command_are_those_of_its_backend() -> None:
+    case = _case()
+    found = command._differences(NumbaBackend, case.network, case.params, case.x, case.y)
+    np.testing.assert_allclose(
+        found, _trusted(case.network, case.params, case.x, case.y), atol=1e-4
+    )
