@@ -78,6 +78,9 @@ def test_the_share_of_a_block_is_not_wasted() -> None:
     assert layer_radius(layered((3, 4, 2))) == 1.0
     assert layer_radius(layered((3, 4, 5, 2))) == 1.0
     assert abs(layer_radius(layered((3, 4, 5, 6, 2))) - np.sqrt(2)) < 1e-12
+    ring = (Lateral("aa", "a"), Dense("ab", "a", "b"), Dense("bc", "b", "c"), Dense("ac", "a", "c"))
+    triangle = Network(1, MIXED.layers, ring, SoftmaxReadout("c", 3))
+    assert abs(layer_radius(triangle) - (1 + np.sqrt(2))) < 1e-12
     ones = Params(layered((1, 1, 1, 1, 1)), np.ones(layered((1, 1, 1, 1, 1)).size))
     assert abs(recurrent_norm(ones) - np.sqrt(2)) < 1e-12
 
