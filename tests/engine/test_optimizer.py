@@ -83,6 +83,8 @@ def test_a_constant_schedule_stays_and_a_cosine_falls_from_one_to_its_last() -> 
     np.testing.assert_allclose(shares[10:], 0.01, rtol=1e-12)
     assert (np.diff(shares[:11]) < 0).all()
     assert abs(scheduled("cosine", 10, 10, last=0.2) - 0.2) < 1e-12
+    assert scheduled("cosine", 0, 1) == scheduled("cosine", 0, 0) == 1.0
+    assert abs(scheduled("cosine", 1, 1) - 0.01) < 1e-12
 
 
 @pytest.mark.parametrize(
