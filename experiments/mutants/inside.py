@@ -12,15 +12,17 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 import pytest
 from hypothesis import Phase, settings
 
+Hook: TypeAlias = Generator[None, Any, Any]
+"""A hook that is wrapped around others."""
 EXAMPLES = 6
 PHASES = (Phase.explicit, Phase.generate)
 MEMORY_BYTES = 8 << 30
@@ -52,12 +54,13 @@ class Watch:
         for line in QUIET:
             config.addinivalue_line("filterwarnings", line)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection(self) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Hook:
         """Let properties be tried on few examples, and let no failure be made smaller."""
         few = settings(settings.get_profile("ci"), max_examples=EXAMPLES, phases=PHASES)
         settings.register_profile("mutants", few)
         settings.load_profile("mutants")
+        return (yield)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep what is asked for; `limits` is also the order."""
@@ -83,7 +86,7 @@ class Watch:
         return next((name for name in names if name in (self.limits or {})), "")
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Hook:
         """Time a test with its fixtures."""
         limit = self.limit if self.limits is None else self.limits[self._asked(item.nodeid)]
         self.say(test=item.nodeid, event="start")
@@ -116,16 +119,15 @@ class Trace(Watch):
         self.entered: set[CodeType] = set()
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_collection(self) -> Iterator[None]:
+    def pytest_collection(self) -> Hook:
         """Trace what is imported: that runs modules, bodies of classes, and what they call."""
-        super().pytest_collection()
         with self._tracing():
-            result = yield
+            result = yield from super().pytest_collection()
         self.say(event="collecting", functions=self._functions())
         return result
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Hook:
         """Trace a test while it is timed."""
         with self._tracing():
             result = yield from super().pytest_runtest_protocol(item)
