@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help parity hardware verify test check bench fuzz clean
+.PHONY: help parity hardware verify test check bench fuzz mutants clean
 help:            ## Show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -31,6 +31,9 @@ bench: $(READY)  ## Measure the speed of the engine as ratios
 
 fuzz: $(READY)   ## Hunt for networks that do not behave as theory says, for five minutes
 	$(BIN)/python -m experiments.fuzz $(ARGS)
+
+mutants: $(READY) ## Make small faults in the code and list those that no test notices
+	$(BIN)/python -m experiments.mutants $(ARGS)
 
 clean:           ## Remove the environment, caches and results
 	rm -rf $(VENV) results build ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import njit, types
+from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
@@ -155,7 +155,8 @@ def _library_tanh(x: Any) -> Any:
 
 
 def _tanh(x: Any) -> Any:
-    """tanh in the precision of `x`; only compiled code calls it, through the overload below."""
+    """tanh in the precision of `x`; compiled code calls the overload below instead."""
+    return _rational_tanh(x) if isinstance(x, np.float32) else _library_tanh(x)
 
 
 @overload(_tanh)
@@ -261,8 +262,21 @@ def _tile_of(count):
     return add_tile
 
 
-_add_tile = _tile_of(TILE_ROWS)
-_add_row = _tile_of(1)  # of the same sums: six for one would be five too many
+def _add_plainly(a, a_start, a_step, left, depth, packed, packed_start, out, out_start, out_step):
+    """Do what a tile does, without the compiler."""
+    width = TILE_VECTORS * VECTOR_BYTES // packed.itemsize
+    columns = packed[packed_start : packed_start + depth * width].reshape((depth, width))
+    into = out.reshape(-1)
+    for row in range(left):
+        start, to = a_start + row * a_step, out_start + row * out_step
+        into[to : to + width] += (a[start : start + depth, None] * columns).sum(0)
+
+
+if config.DISABLE_JIT:  # type: ignore[attr-defined]  # set from the environment
+    _add_tile = _add_row = _add_plainly
+else:
+    _add_tile = _tile_of(TILE_ROWS)
+    _add_row = _tile_of(1)  # of the same sums: six for one would be five too many
 
 
 def packed_size(shape: tuple[int, ...], itemsize: int) -> int:

@@ -140,8 +140,9 @@ def interpreted(module: types.ModuleType) -> dict[str, Any]:
     names = dict(vars(module))
     names["math"] = _Mathematics
     for name, found in vars(module).items():
-        if hasattr(found, "py_func"):
-            names[name] = types.FunctionType(found.py_func.__code__, names, name)
+        plain = getattr(found, "py_func", found)  # itself, where compilation is off
+        if isinstance(plain, types.FunctionType) and plain.__module__ == module.__name__:
+            names[name] = types.FunctionType(plain.__code__, names, name)
     return names
 
 

@@ -83,6 +83,8 @@ def test_a_constant_schedule_stays_and_a_cosine_falls_from_one_to_its_last() -> 
     np.testing.assert_allclose(shares[10:], 0.01, rtol=1e-12)
     assert (np.diff(shares[:11]) < 0).all()
     assert abs(scheduled("cosine", 10, 10, last=0.2) - 0.2) < 1e-12
+    assert scheduled("cosine", 0, 1) == scheduled("cosine", 0, 0) == 1.0
+    assert abs(scheduled("cosine", 1, 1) - 0.01) < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -106,3 +108,9 @@ def test_a_constant_schedule_stays_and_a_cosine_falls_from_one_to_its_last() -> 
 def test_settings_out_of_range_are_refused(make: type, settings: dict, message: str) -> None:
     with pytest.raises(EngineError, match=message):
         make(**settings)
+
+
+def test_what_an_optimizer_is_without_settings() -> None:
+    assert (SGD().lr, SGD().momentum, SGD.moments) == (0.1, 0.0, 1)
+    assert (Adam().lr, Adam().decay1, Adam().decay2, Adam().eps) == (2e-3, 0.9, 0.999, 1e-8)
+    assert Adam.moments == 2

@@ -19,6 +19,7 @@ from engine.run import Run
 from engine.spectral import (
     SpectralCap,
     clip_norm,
+    has_cap,
     layer_radius,
     recurrent_matrix,
     recurrent_norm,
@@ -26,6 +27,7 @@ from engine.spectral import (
     starting_vectors,
 )
 from engine.train import Training, train_step
+from engine.transformer import energy_transformer
 from experiments.fuzz.strategies import quadratic_networks, random_params
 
 MANY = settings(max_examples=100)
@@ -83,6 +85,9 @@ def test_the_share_of_a_block_is_not_wasted() -> None:
     assert layer_radius(layered((3, 4, 2))) == 1.0
     assert layer_radius(layered((3, 4, 5, 2))) == 1.0
     assert abs(layer_radius(layered((3, 4, 5, 6, 2))) - np.sqrt(2)) < 1e-12
+    ring = (Lateral("aa", "a"), Dense("ab", "a", "b"), Dense("bc", "b", "c"), Dense("ac", "a", "c"))
+    triangle = Network(1, MIXED.layers, ring, SoftmaxReadout("c", 3))
+    assert abs(layer_radius(triangle) - (1 + np.sqrt(2))) < 1e-12
     ones = Params(layered((1, 1, 1, 1, 1)), np.ones(layered((1, 1, 1, 1, 1)).size))
     assert abs(recurrent_norm(ones) - np.sqrt(2)) < 1e-12
 
@@ -261,3 +266,34 @@ def test_other_settings_of_a_cap_are_refused() -> None:
             SpectralCap(**{name: 0})
     with pytest.raises(EngineError, match="unknown method 'svd'; known: exact, power"):
         SpectralCap(method="svd")
+
+
+def test_attention_has_neither_a_matrix_nor_a_cap() -> None:
+    network = energy_transformer(3, 2, width=2)
+    params = initial_params(network, np.random.default_rng(0))
+    assert not has_cap(network)
+    assert starting_vectors(network) == {}
+    with pytest.raises(EngineError, match=r"'attention' \(Attention\) has no known matrix"):
+        recurrent_matrix(params)
+    with pytest.raises(EngineError, match=r"'attention' \(Attention\) has no spectral cap"):
+        SpectralCap().enforce(network, params, 0, {})
+
+
+@pytest.mark.parametrize("step", range(4))
+@pytest.mark.parametrize("method", ["exact", "power"])
+def test_a_cap_clips_at_its_steps_and_scales_at_the_others(method: str, step: int) -> None:
+    """Clipping leaves the eigenvalues below the cap alone; scaling shrinks all by one factor."""
+    network = looped_mlp(1, 3, 2)
+    params = Params(network, np.zeros(network.size))
+    params["W_rec"][...] = np.diag([1.8, 0.5, -0.25])
+    cap = SpectralCap(0.9, every=3, method=method, iterations=60)
+    cap.enforce(network, params, step, starting_vectors(network))
+    clips = method == "exact" and step in (0, 3)
+    expected = [0.9, 0.5, -0.25] if clips else [0.9, 0.25, -0.125]
+    np.testing.assert_allclose(params["W_rec"], np.diag(expected), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("cap", ["high", None, 0.0, 1.0, -0.5, np.nan])
+def test_a_cap_is_a_number_between_zero_and_one(cap: object) -> None:
+    with pytest.raises(EngineError, match="spectral cap"):
+        SpectralCap(cap)

@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from experiments.statistics import (
+    SIGNIFICANCE,
     Comparison,
+    Score,
     StatisticsError,
     Verdict,
     compare,
@@ -80,6 +82,9 @@ def test_a_significant_difference_across_the_margin_is_worse():
 def test_one_seed_is_undecided():
     comparison = compare_fairly([0.98], [0.98])
     assert np.isnan(comparison.difference_std)
+    assert np.isnan(comparison.eqprop.std)
+    assert comparison.interval == (-1.0, 1.0)
+    assert comparison.p_equivalence == comparison.p_difference == 1.0
     assert verdict([0.98], [0.98]) is Verdict.UNDECIDED
     assert verdict([0.98], [0.30]) is Verdict.UNDECIDED
 
@@ -115,6 +120,43 @@ def test_estimates_agree_with_scipy():
     assert comparison.p_difference == pytest.approx(reference.pvalue, rel=1e-9)
     assert comparison.eqprop.mean == pytest.approx(np.mean(eqprop))
     assert comparison.eqprop.std == pytest.approx(np.std(eqprop, ddof=1))
+
+
+def test_two_seeds_are_the_fewest_that_are_tested():
+    eqprop, baseline = [0.93, 0.96], [0.9, 0.91]
+    comparison, reference = compare_fairly(eqprop, baseline), stats.ttest_rel(eqprop, baseline)
+    assert comparison.p_difference == pytest.approx(reference.pvalue, rel=1e-9)
+    assert comparison.difference_std == pytest.approx(np.std([0.03, 0.05], ddof=1))
+
+
+def test_the_smallest_test_part_says_what_can_be_told_apart():
+    smallest = compare_fairly(GOOD[:2], GOOD[:2], n_test=100).interval
+    assert compare_fairly(GOOD[:2], GOOD[:2], n_test=[10_000, 100]).interval == smallest
+
+
+def at(p_equivalence=1.0, p_difference=1.0, p_chance=0.0) -> Comparison:
+    """A comparison that is better, with these p-values."""
+    score = Score(0.9, 0.01, p_chance)
+    return Comparison(5, score, score, 0.1, 0.1, (0, 0.2), 0.01, p_equivalence, p_difference)
+
+
+def test_a_p_value_at_the_significance_is_not_below_it():
+    below, level = np.nextafter(SIGNIFICANCE, 0), SIGNIFICANCE
+    expected = {
+        (at(p_chance=level), Verdict.AT_CHANCE),
+        (at(p_chance=below), Verdict.UNDECIDED),
+        (at(p_equivalence=level), Verdict.UNDECIDED),
+        (at(p_equivalence=below), Verdict.EQUIVALENT),
+        (at(p_difference=level), Verdict.UNDECIDED),
+        (at(p_difference=below), Verdict.BETTER),
+    }
+    for comparison, verdict in expected:
+        assert judge({"task": comparison})["task"].verdict is verdict
+
+
+def test_the_usual_significance_is_five_percent():
+    assert judge({"task": at(p_difference=0.0499)})["task"].verdict is Verdict.BETTER
+    assert judge({"task": at(p_difference=0.0501)})["task"].verdict is Verdict.UNDECIDED
 
 
 def test_equivalence_is_the_90_percent_interval_inside_the_margin():
@@ -187,14 +229,18 @@ def test_holm_only_raises_p_values_and_keeps_their_order(p_values):
         ({"eqprop": [[0.9, 0.9]]}, r"shape \(1, 2\)"),
         ({"baseline": [0.9, float("nan")]}, "Baseline has an accuracy of nan"),
         ({"eqprop": [0.9, 97.5]}, "EqProp has an accuracy of 97.5"),
+        ({"eqprop": [0.9, 1.001]}, "EqProp has an accuracy of 1.001"),
         ({"eqprop": [0.9, -0.1]}, "EqProp has an accuracy of -0.1"),
         ({"margin": 0.0}, "margin is 0.0"),
         ({"margin": -0.1}, "margin is -0.1"),
+        ({"margin": 1.0}, "margin is 1.0"),
         ({"margin": float("nan")}, "margin is nan"),
         ({"n_test": 0}, "n_test is 0"),
+        ({"n_test": [10, 0]}, r"n_test is \[10, 0\]"),
         ({"n_test": 99.5}, "n_test is 99.5"),
         ({"n_test": [10, 10, 10]}, r"n_test has shape \(3,\)"),
         ({"majority_rate": 0.0}, "majority_rate is 0.0"),
+        ({"majority_rate": 1.001}, "majority_rate is 1.001"),
         ({"majority_rate": [0.5, float("nan")]}, "majority_rate is"),
     ],
 )
@@ -208,6 +254,14 @@ def test_bad_input_is_one_sentence(change, message):
     }
     with pytest.raises(StatisticsError, match=message):
         compare(**case | change)
+
+
+@pytest.mark.parametrize("accuracies", [[0.0, 1.0], [1.0, 0.0]])
+def test_the_ends_of_a_range_belong_to_it(accuracies):
+    settings = {"n_test": 1, "majority_rate": 1.0, "margin": 0.999}
+    comparison = compare(accuracies, accuracies, **settings)
+    assert comparison.p_chance == 1.0  # nothing is above a class that is always right
+    assert comparison.eqprop.mean == 0.5
 
 
 @pytest.mark.parametrize("significance", [0.0, 1.0, float("nan")])

@@ -6,6 +6,7 @@ import pytest
 from engine.compiled import NumbaBackend
 from engine.errors import EngineError
 from engine.params import initial_params
+from engine.readout import SquaredError
 from engine.spectral import has_cap, recurrent_norm
 from golden import cases
 from golden.cases import (
@@ -62,3 +63,23 @@ def test_training_that_gets_nowhere_is_an_error(monkeypatch: pytest.MonkeyPatch)
     start = initial_case("looped", judged_networks()["looped"], np.random.default_rng(0))
     with pytest.raises(EngineError, match="the loss of 'looped' did not drop within 2 updates"):
         trained_case(start, CAP, "trained")
+
+
+def test_the_judged_networks_are_of_every_kind() -> None:
+    networks = judged_networks()
+    for depth in range(1, 5):
+        assert len(networks[f"layered, depth {depth}"].layers) == depth
+        assert networks[f"layered, depth {depth}"].readout.outputs == 3
+    for activation in ("tanh", "hard sigmoid"):
+        network = networks[f"squared error, {activation}"]
+        assert isinstance(network.readout, SquaredError)
+        assert {layer.activation.replace("_", " ") for layer in network.layers} == {activation}
+    assert networks["looped, relu"].layers[0].activation == "relu"
+    attentions = {
+        name: network.recurrent[0] for name, network in networks.items() if "transformer" in name
+    }
+    assert [a.causal for a in attentions.values()] == [False, True, False]
+    assert [a.sees_itself for a in attentions.values()] == [False, False, True]
+    assert len(networks["transformer, memories"].recurrent) == 2
+    rough = {"looped, relu", "squared error, hard sigmoid"}
+    assert set(networks) - set(smooth_networks()) == rough

@@ -218,3 +218,19 @@ def test_comparison_leaves_the_parameters_alone(case: Case) -> None:
     backend = case.build(NumbaBackend)
     compare_rules(backend, case.build(ReferenceBackend), case.x, case.y)
     np.testing.assert_array_equal(backend.params.theta, case.params.theta)
+
+
+@pytest.mark.parametrize("wrong", [WrongUnit, WrongOutput])
+def test_a_difference_at_the_threshold_passes_and_one_above_it_does_not(
+    case: Case, wrong: type[Backend]
+) -> None:
+    first = against_reference(case, wrong)
+    largest = max(metric.value for metric in first.metrics)
+    assert largest == max(row.largest for row in first.rows)
+    found = against_reference(case, wrong, threshold=largest)
+    assert found.passed
+    assert found.first is None
+    below = against_reference(case, wrong, threshold=float(np.nextafter(largest, 0.0)))
+    assert not below.passed
+    assert below.first is not None
+    assert below.first.difference == largest

@@ -1,5 +1,7 @@
 """Closed forms against autograd: the right ones pass, each wrong one is named."""
 
+import runpy
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -14,6 +16,7 @@ from engine.link import Link, Shapes, dense
 from engine.network import Layer, Network, looped_mlp
 from engine.readout import SoftmaxReadout
 from experiments.fuzz.strategies import transformers
+from golden import couplings
 from golden.cases import judged_networks
 from golden.couplings import check_activation, check_coupling, check_network
 
@@ -174,3 +177,27 @@ def test_sigma_is_the_inverse_of_the_slope_of_its_convex_term(name: str) -> None
     assert check_activation(name, rule, s).passed
     bent = replace(rule, sigma=lambda h: rule.sigma(0.999 * h))
     assert not check_activation(name, bent, s).passed
+
+
+def test_without_torch_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r'need torch: pip install "settle\[torch\]"'):
+        runpy.run_path(couplings.__file__)
+
+
+class Thrice(Dense):
+    """Sends and learns three times what it should."""
+
+    def drive(self, w: Any, x: Any, *states: Any) -> tuple[Any, ...]:
+        return tuple(3 * part for part in super().drive(w, x, *states))
+
+    def correlate(self, w: Any, x: Any, *states: Any) -> Any:
+        return 3 * super().correlate(w, x, *states)
+
+
+def test_an_error_is_relative_to_what_is_right() -> None:
+    rng = np.random.default_rng(3)
+    w, x, a, b = (rng.standard_normal(shape) for shape in ((3, 2), (4, 1), (4, 3), (4, 2)))
+    metrics = check_coupling(Thrice("W", "a", "b"), w, x, [a, b])
+    assert [metric.name for metric in metrics] == ["W drive", "W correlate"]
+    np.testing.assert_allclose([metric.value for metric in metrics], 2.0, rtol=1e-12)

@@ -1,0 +1,1 @@
+"""Mutation testing: small faults in the code that the tests must notice."""
