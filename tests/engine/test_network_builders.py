@@ -13,7 +13,7 @@ from engine.transformer import energy_transformer
 def test_a_looped_network_is_one_layer_coupled_to_itself() -> None:
     assert looped_mlp(4, 6, 3) == Network(
         4,
-        (Layer("hidden", 6, "tanh"),),
+        (Layer("hidden", (6,), "tanh"),),
         (InputDrive("W_in", "hidden"), Bias("b", "hidden", 0.0), Lateral("W_rec", "hidden")),
         SoftmaxReadout("hidden", 3),
     )
@@ -22,7 +22,7 @@ def test_a_looped_network_is_one_layer_coupled_to_itself() -> None:
 def test_layers_are_joined_to_their_neighbours_and_the_last_is_read_out() -> None:
     assert layered((4, 6, 5, 3)) == Network(
         4,
-        (Layer("layer1", 6), Layer("layer2", 5)),
+        (Layer("layer1", (6,)), Layer("layer2", (5,))),
         (
             InputDrive("W_1", "layer1"),
             Dense("W_2", "layer1", "layer2"),
@@ -36,8 +36,8 @@ def test_layers_are_joined_to_their_neighbours_and_the_last_is_read_out() -> Non
 def test_with_a_squared_error_the_outputs_are_a_layer() -> None:
     network = layered((4, 6, 3), "hard_sigmoid", "squared_error")
     assert network.layers == (
-        Layer("layer1", 6, "hard_sigmoid"),
-        Layer("layer2", 3, "hard_sigmoid"),
+        Layer("layer1", (6,), "hard_sigmoid"),
+        Layer("layer2", (3,), "hard_sigmoid"),
     )
     assert network.readout == SquaredError("layer2")
     assert network.outputs == 3
