@@ -17,8 +17,8 @@ hardware: $(READY) ## Say what training would cost on simulated hardware
 verify: $(READY) ## Establish every claim of the project again
 	$(BIN)/python -m experiments.verify $(ARGS)
 
-test: $(READY)   ## Run the tests
-	$(BIN)/python -m pytest $(ARGS)
+test: $(READY)   ## Run the tests, on all cores
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 check: $(READY)  ## ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .
