@@ -40,7 +40,7 @@ class Relaxation:
     A sample has converged when `max_u |T(s)_u - s_u| <= tolerance`; it is then left as it is.
     `fixed_point` steps `s + damping (T(s) - s)`. `alternating` updates one half of the layers from
     the other and back, which counts as one step. `anderson` mixes the last `memory` steps of
-    every sample, and takes a plain step where the mixture did not bring the residual down.
+    every sample, and takes a plain step where the mixture raised the residual.
     """
 
     max_steps: int = 30

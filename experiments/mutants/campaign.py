@@ -34,7 +34,7 @@ Place: TypeAlias = Callable[[bool], Workplace]
 """Gives the workplace of a thread, compiled or not."""
 
 TESTS = (
-    "tests/test_conformance.py",
+    "tests/test_conformance*.py",
     "tests/engine/test_*.py",
     "tests/golden/test_*.py",
     "tests/hw_sim/test_*.py",
