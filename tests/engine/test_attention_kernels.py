@@ -67,7 +67,7 @@ def _batch(network: Network, samples: int = 4) -> tuple[FloatArray, FloatArray]:
     rng, readout = np.random.default_rng(4), network.readout
     assert isinstance(readout, TokenReadout)
     tokens = rng.integers(network.vocabulary, size=(samples, network.inputs)).astype(float)
-    labels = rng.integers(readout.outputs, size=(samples, readout.tokens))
+    labels = rng.integers(readout.outputs, size=(samples, network.inputs))
     return tokens, readout.targets(labels, np.float64)
 
 
@@ -134,7 +134,8 @@ def test_the_local_rule_is_that_of_the_formulas(network: Network, dtype: type) -
     gradient = np.zeros(network.size, dtype)
     backend.accumulate(backend.clamp(x, y), equilibrium, gradient, energy=2.0, cost=0.0)
     w = backend.params[attention.name].astype(np.float64)
-    expected = -2.0 * attention.correlate(w, x, equilibrium.state.astype(np.float64))
+    tokens = network.of(attention.layer, equilibrium.state.astype(np.float64))
+    expected = -2.0 * attention.correlate(w, x, tokens)
     found = Params(network, gradient)[attention.name]
     np.testing.assert_allclose(found, expected, rtol=0, atol=40 * EXACT[dtype])
 
@@ -199,8 +200,10 @@ def test_a_nan_in_any_unit_stops_at_once_and_names_its_sample(unit: int) -> None
     clamped = backend.clamp(*_batch(backend.network))
     drive = clamped.drive.copy()
     drive[2, unit] = np.nan
+    spoiled = replace(clamped, drive=drive)
+    object.__setattr__(spoiled, "owner", backend)
     with pytest.raises(DivergenceError, match=r"sample 2 stopped .* at step 1 "):
-        backend.relax(replace(clamped, drive=drive), 0.0, Relaxation(50, 0.0), start)
+        backend.relax(spoiled, 0.0, Relaxation(50, 0.0), start)
 
 
 def test_a_free_phase_needs_no_targets() -> None:

@@ -82,7 +82,8 @@ def test_the_vocabulary_is_what_every_embedding_knows() -> None:
 def test_a_transformer_has_the_heads_and_outputs_it_is_asked_for() -> None:
     network = energy_transformer(5, 3, width=6, heads=4)
     attention = network.recurrent[0]
-    assert (attention.tokens, attention.heads, attention.head_size) == (3, 4, 1)
+    assert network.shapes[attention.layer] == (3, 6)
+    assert (attention.heads, attention.head_size) == (4, 1)
     assert network.units == 18
     assert network.readout.outputs == 5
     assert energy_transformer(5, 3, width=6, heads=2).recurrent[0].head_size == 3
@@ -93,7 +94,8 @@ def test_a_transformer_has_the_heads_and_outputs_it_is_asked_for() -> None:
     attention, memory = given.recurrent
     assert (attention.head_size, attention.sharpness) == (4, 1.5)
     assert (attention.sees_itself, attention.causal) == (True, True)
-    assert (memory.memories, memory.tokens) == (7, 3)
+    assert memory.memories == 7
+    assert given.shapes[memory.layer] == (3, 6)
     assert given.readout.outputs == 2
     assert len(energy_transformer(5, 3, width=6).recurrent) == 1
 

@@ -8,6 +8,7 @@ from engine.errors import EngineError
 from engine.readout import Readout, SoftmaxReadout, SquaredError
 
 SIZE, OUTPUTS, SAMPLES = 5, 3, 4
+SHAPE = (SIZE,)
 READOUTS = [SoftmaxReadout("a", OUTPUTS), SquaredError("a")]
 each_readout = pytest.mark.parametrize("readout", READOUTS, ids=lambda r: type(r).__name__)
 
@@ -15,8 +16,8 @@ each_readout = pytest.mark.parametrize("readout", READOUTS, ids=lambda r: type(r
 def _drawn(readout: Readout) -> tuple[dict[str, FloatArray], FloatArray, FloatArray]:
     """Blocks, states and targets."""
     rng = np.random.default_rng(0)
-    blocks = {name: rng.standard_normal(shape) for name, shape in readout.shapes(SIZE).items()}
-    y = rng.dirichlet(np.ones(readout.width(SIZE)), SAMPLES)
+    blocks = {name: rng.standard_normal(shape) for name, shape in readout.shapes(SHAPE).items()}
+    y = rng.dirichlet(np.ones(readout.width(SHAPE)), SAMPLES)
     return blocks, rng.standard_normal((SAMPLES, SIZE)), y
 
 
@@ -89,14 +90,14 @@ def test_a_softmax_of_large_logits_does_not_overflow() -> None:
 def test_a_squared_error_reads_the_layer_itself() -> None:
     readout, s = READOUTS[1], np.array([[1.0, 2.0], [0.0, -1.0]])
     y = np.array([[1.0, 0.0], [3.0, 3.0]])
-    assert readout.width(2) == 2
-    assert readout.shapes(2) == readout.initial(np.random.default_rng(0), 2) == {}
+    assert readout.width((2,)) == 2
+    assert readout.shapes((2,)) == readout.initial(np.random.default_rng(0), (2,)) == {}
     np.testing.assert_array_equal(readout.predict({}, s), s)
     np.testing.assert_array_equal(readout.cost({}, s, y), [2.0, 12.5])
 
 
 def test_a_softmax_starts_small_and_without_a_bias() -> None:
-    blocks = SoftmaxReadout("a", 300).initial(np.random.default_rng(1), 400)
+    blocks = SoftmaxReadout("a", 300).initial(np.random.default_rng(1), (400,))
     assert blocks["W_out"].shape == (400, 300)
     np.testing.assert_allclose(blocks["W_out"].std(), 0.5 / 20, rtol=0.01)
     np.testing.assert_array_equal(blocks["b_out"], np.zeros(300))

@@ -58,9 +58,9 @@ def test_closed_forms_are_counted_by_network_and_all_hold() -> None:
     section = report_couplings(networks, np.random.default_rng(0))
     rows = _rows(section)
     assert [row[0] for row in rows] == ["looped", "stack"]
-    # drive and correlate of each coupling; network, nudge, two read-out blocks; each activation
-    assert [int(row[1]) for row in rows] == [2 * 3 + 4 + 1, 2 * 4 + 4 + 2]
-    assert section.checks == 25
+    # drive, correlate and link of each coupling; network, nudge, two read-out blocks; activations
+    assert [int(row[1]) for row in rows] == [3 * 3 + 4 + 1, 3 * 4 + 4 + 2]
+    assert section.checks == 32
     assert section.failures == ()
     assert all(0.0 <= float(row[2]) <= float(row[3]) == 1e-10 for row in rows)
 
@@ -70,8 +70,8 @@ def test_a_closed_form_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch) -
     right = kind.correlate
     monkeypatch.setattr(kind, "correlate", lambda *arguments: 2 * right(*arguments))
     section = report_couplings({"looped": LOOPED}, np.random.default_rng(0))
-    assert len(section.failures) == 1
-    assert section.failures[0].startswith("looped, b correlate: ")
+    names = [failure.split(": ")[0] for failure in section.failures]
+    assert names == ["looped, b correlate", "looped, b link"]
     assert float(_rows(section)[0][2]) == pytest.approx(1.0, rel=0.1)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from engine.arrays import by_sample
 from engine.coupling import Coupling
 from engine.network import Network, layered, looped_mlp
 from engine.params import Params
@@ -36,33 +37,33 @@ def _drawn(network: Network) -> tuple[Params, np.ndarray, np.ndarray, np.ndarray
     return params, x, y, state
 
 
-def _ends(network: Network, coupling: Coupling, state: np.ndarray) -> list[np.ndarray]:
-    return [network.of(name, state) for name in coupling.layers]
+def _flat(states: list[np.ndarray], sample: int) -> list[list[float]]:
+    """What the scalar formulas read: a flat list for each layer."""
+    return [by_sample(state)[sample].tolist() for state in states]
 
 
 @pytest.mark.parametrize(("network", "coupling"), COUPLINGS)
 def test_what_a_coupling_sends_is_its_drive(network: Network, coupling: Coupling) -> None:
     params, x, _, state = _drawn(network)
-    w, ends = params[coupling.name], _ends(network, coupling, state)
+    w, ends = params[coupling.name], network.ends(coupling, state)
+    shape = network.shapes[coupling.layers[0]]
     expected = coupling.drive(w, x, *([] if coupling.clamped else ends))
     for k in range(SAMPLES):
-        given = [] if coupling.clamped else [end[k].tolist() for end in ends]
-        sent = scalar.send(coupling, w.tolist(), x[k].tolist(), given)
+        given = [] if coupling.clamped else _flat(ends, k)
+        sent = scalar.send(coupling, w.tolist(), x[k].tolist(), given, shape)
         assert len(sent) == len(expected)
         for part, drive in zip(sent, expected, strict=True):
-            np.testing.assert_allclose(part, np.broadcast_to(drive, (SAMPLES, len(part)))[k],
-                                       rtol=0, atol=1e-13)  # fmt: skip
+            np.testing.assert_allclose(part, by_sample(drive)[k], rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize(("network", "coupling"), COUPLINGS)
 def test_what_a_coupling_learns_is_its_correlation(network: Network, coupling: Coupling) -> None:
     params, x, _, state = _drawn(network)
-    w, ends = params[coupling.name], _ends(network, coupling, state)
+    w, ends = params[coupling.name], network.ends(coupling, state)
+    shape = network.shapes[coupling.layers[0]]
     total = np.zeros(w.size)
     for k in range(SAMPLES):
-        part = scalar.correlate(
-            coupling, w.tolist(), x[k].tolist(), [end[k].tolist() for end in ends]
-        )
+        part = scalar.correlate(coupling, w.tolist(), x[k].tolist(), _flat(ends, k), shape)
         total += np.array(part)
     expected = coupling.correlate(w, x, *ends)
     np.testing.assert_allclose(total, np.ravel(expected), rtol=0, atol=1e-12)
@@ -73,29 +74,31 @@ def test_read_outs_predict_nudge_and_learn_as_they_should(network: Network) -> N
     params, _, y, state = _drawn(network)
     readout, read = network.readout, network.of(network.readout.layer, state)
     blocks = {name: block.tolist() for name, block in params.items()}
-    totals = dict.fromkeys(readout.shapes(network.sizes[readout.layer]), 0.0)
+    totals = dict.fromkeys(readout.shapes(network.shapes[readout.layer]), 0.0)
     for k in range(SAMPLES):
-        s, target = read[k].tolist(), y[k].tolist()
+        (s,), target = _flat([read], k), y[k].tolist()
         found = scalar.predict(readout, blocks, s)
         np.testing.assert_allclose(found, readout.predict(params, read)[k], rtol=0, atol=1e-13)
         pull = scalar.nudge(readout, blocks, s, target)
-        np.testing.assert_allclose(pull, readout.nudge(params, read, y)[k], rtol=0, atol=1e-13)
+        expected = by_sample(readout.nudge(params, read, y))[k]
+        np.testing.assert_allclose(pull, expected, rtol=0, atol=1e-13)
         learned = scalar.correlate_readout(readout, blocks, s, target)
         assert set(learned) == set(totals)
         totals = {name: totals[name] + np.array(part) for name, part in learned.items()}
-    for name, expected in readout.correlate(params, read, y).items():
-        np.testing.assert_allclose(totals[name], expected.ravel(), rtol=0, atol=1e-12)
+    for name, slopes in readout.correlate(params, read, y).items():
+        np.testing.assert_allclose(totals[name], slopes.ravel(), rtol=0, atol=1e-12)
 
 
 def test_large_scores_do_not_overflow() -> None:
     network = NETWORKS["memories"]
     params, x, _, state = _drawn(network)
-    params.theta *= 1e3
+    params.theta[...] *= 1e3
+    s, shape = network.of("tokens", state), network.shapes["tokens"]
     for coupling in network.recurrent:
-        w, s = params[coupling.name], network.of("tokens", state)
-        (sent,) = scalar.send(coupling, w.tolist(), x[0].tolist(), [s[0].tolist()])
+        w = params[coupling.name]
+        (sent,) = scalar.send(coupling, w.tolist(), x[0].tolist(), _flat([s], 0), shape)
         (drive,) = coupling.drive(w, x, s)
-        np.testing.assert_allclose(sent, drive[0], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(sent, by_sample(drive)[0], rtol=1e-9, atol=1e-9)
     blocks = {name: block.tolist() for name, block in params.items()}
     found = scalar.predict(network.readout, blocks, state[0].tolist())
-    np.testing.assert_allclose(found, network.readout.predict(params, state)[0], atol=1e-9)
+    np.testing.assert_allclose(found, network.readout.predict(params, s)[0], atol=1e-9)
