@@ -262,21 +262,23 @@ def _tile_of(count):
     return add_tile
 
 
-def _add_plainly(a, a_start, a_step, left, depth, packed, packed_start, out, out_start, out_step):
-    """Do what a tile does, without the compiler."""
-    width = TILE_VECTORS * VECTOR_BYTES // packed.itemsize
-    columns = packed[packed_start : packed_start + depth * width].reshape((depth, width))
-    into = out.reshape(-1)
-    for row in range(left):
-        start, to = a_start + row * a_step, out_start + row * out_step
-        into[to : to + width] += (a[start : start + depth, None] * columns).sum(0)
+def _plain_tile_of(count):
+    """Make the function that does the same without the compiler."""
+
+    def add_tile(a, a_start, a_step, left, depth, packed, packed_start, out, out_start, out_step):
+        width = TILE_VECTORS * VECTOR_BYTES // packed.itemsize
+        columns = packed[packed_start : packed_start + depth * width].reshape((depth, width))
+        into = out.reshape(-1)
+        for row in range(min(count, left)):
+            start, to = a_start + row * a_step, out_start + row * out_step
+            into[to : to + width] += np.add.reduce(a[start : start + depth, None] * columns, 0)
+
+    return add_tile
 
 
-if config.DISABLE_JIT:  # type: ignore[attr-defined]  # set from the environment
-    _add_tile = _add_row = _add_plainly
-else:
-    _add_tile = _tile_of(TILE_ROWS)
-    _add_row = _tile_of(1)  # of the same sums: six for one would be five too many
+_make_tile = _plain_tile_of if config.DISABLE_JIT else _tile_of  # type: ignore[attr-defined]
+_add_tile = _make_tile(TILE_ROWS)
+_add_row = _make_tile(1)  # of the same sums: six for one would be five too many
 
 
 def packed_size(shape: tuple[int, ...], itemsize: int) -> int:

@@ -33,7 +33,7 @@ TIMED_OUT = 90
 """Exit code of a process whose test took too long."""
 ARGUMENTS = ("-q", "--tb=no", "-p", "no:cacheprovider")
 # Scalars of numpy warn where compiled code does not: of overflow, and of what is not a number.
-QUIET = ("ignore::RuntimeWarning:.*kernels", "ignore:.*in reduce:RuntimeWarning:numpy")
+QUIET = "ignore::RuntimeWarning:.*kernels"
 
 
 class Watch:
@@ -51,8 +51,7 @@ class Watch:
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Let kernels warn."""
-        for line in QUIET:
-            config.addinivalue_line("filterwarnings", line)
+        config.addinivalue_line("filterwarnings", QUIET)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Hook:

@@ -25,6 +25,7 @@ NETWORKS = {
     "eight": energy_transformer(3, 8, width=2, heads=2, head_size=4, causal=True),
     "nine": energy_transformer(3, 9, width=2, heads=1, head_size=9),
     "memories": energy_transformer(4, 3, width=4, memories=5, sharpness=1.7, outputs=2),
+    "alone": energy_transformer(3, 1, width=2, heads=1, head_size=2, sees_itself=True, memories=1),
     "many outputs": energy_transformer(4, 2, width=3, memories=2, outputs=20),
 }
 TYPES = [np.float32, np.float64]

@@ -134,3 +134,11 @@ def test_gaps_whose_squares_underflow_have_no_mixing_weights() -> None:
     assert not kernels._mixing_weights(np.eye(3) * tiny / 3, *room, 3)
     assert kernels._mixing_weights(np.eye(3) * tiny, *room, 3)
     assert not kernels._mixing_weights(np.full((3, 3), np.nan), *room, 3)
+
+
+@pytest.mark.parametrize(("columns", "tiles"), [(1, 1), (15, 1), (16, 1), (17, 2), (33, 3)])
+def test_a_packed_matrix_is_as_large_as_its_tiles(columns: int, tiles: int) -> None:
+    width = kernels.new_edge(np.float32).shape[1]
+    assert width == 16
+    assert kernels.packed_size((3, columns), 4) == 3 * tiles * width
+    assert kernels.new_edge(np.float64).shape == (kernels.TILE_ROWS, width // 2)

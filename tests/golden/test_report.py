@@ -13,6 +13,7 @@ from engine.estimator import centered
 from engine.network import Network, layered, looped_mlp
 from engine.params import Params
 from golden import report
+from golden.bias import ORDERS, BiasOrder
 from golden.cases import Case, initial_case
 from golden.fidelity import BETA, eqprop_gradient
 from golden.reference import ReferenceBackend
@@ -216,3 +217,21 @@ def test_the_differences_of_the_command_are_those_of_its_backend() -> None:
     np.testing.assert_allclose(
         found, _trusted(case.network, case.params, case.x, case.y), atol=1e-4
     )
+
+
+def test_every_estimator_is_held_to_its_order_on_every_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slopes = {"one_sided": 1.0, "centered": 1.5, "four_point": 4.0}
+
+    def measured(backend: object, x: object, y: object, name: str, trusted: object) -> BiasOrder:
+        order, margin = ORDERS[name]
+        return BiasOrder(name, (0.1, 0.2), (1e-5, 1e-4), slopes[name], order, margin)
+
+    monkeypatch.setattr(report, "measure_bias_order", measured)
+    section = report.report_bias([_case()], NumbaBackend, _trusted)
+    assert section.title == "Order of the bias in beta, float64"
+    assert section.checks == 3
+    assert [row[:2] for row in _rows(section)] == [["small", name] for name in slopes]
+    assert _rows(section)[1][2:] == ["1.0e-01 to 2.0e-01", "1.0e-05 to 1.0e-04", "1.500", "2 ± 0.1"]
+    assert section.failures == ("bias of centered, small: order 1.500, not 2 ± 0.1",)
