@@ -39,7 +39,7 @@ def eqprop_rule(make: Callable[[Network, Params], Backend]) -> Rule:
         params: Params, clamped: Clamped, phases: Sequence[tuple[float, Equilibrium]]
     ) -> FloatArray:
         backend = make(params.network, params)
-        held = replace(clamped, version=backend.version)
+        held = backend.clamp(clamped.x, clamped.y)
         gradient = np.zeros(params.network.size, params.theta.dtype)
         (_, minus), (coefficient, plus) = phases
         backend.accumulate(held, plus.against(minus), gradient, energy=coefficient)
@@ -90,13 +90,17 @@ def readout_gap(backend: Backend, clamped: Clamped, free: Equilibrium) -> float:
     rounding. A synapse with an end at the moved unit may change and is not looked at.
     """
     network, readout = backend.network, backend.network.readout
-    before = _readout_update(backend, clamped, free)
-    targets = np.asarray(clamped.y)
+    targets = np.array(clamped.y)
+    held = backend.clamp(clamped.x, targets.copy())
+    goal = held.y
+    assert goal is not None
+    before = _readout_update(backend, held, free)
     largest = 0.0
     for unit in range(network.columns[readout.layer].start, network.columns[readout.layer].stop):
         moved = replace(free, state=_moved(free.state, unit))
         shift = backend.predict(moved) - backend.predict(free)
-        after = _readout_update(backend, replace(clamped, y=targets + shift), moved)
+        goal[...] = targets + shift  # no probabilities any more, which the rule does not mind
+        after = _readout_update(backend, held, moved)
         gap = np.abs(after - before)
         row = unit - network.columns[readout.layer].start
         Params(network, gap)["W_out"][row] = 0.0
