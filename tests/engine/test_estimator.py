@@ -278,3 +278,19 @@ def test_a_nudge_that_the_precision_cannot_carry_is_warned_of(network: Network) 
     assert losses[1e-12][0] > 0.5  # nothing of it is left
     # Rounding does not depend on beta, and is divided by it.
     assert 3 < losses[1e-5][0] / losses[2e-4][0] < 200
+
+
+@pytest.mark.parametrize("make", NAMED.values(), ids=NAMED)
+@pytest.mark.parametrize(("beta", "lost"), [(1.0, False), (1e-2, False), (1e-6, True)])
+def test_the_smallest_nudge_decides_and_the_free_phase_is_none(
+    make: object, beta: float, lost: bool
+) -> None:
+    network = looped_mlp(5, 20, 3)
+    backend = NumbaBackend(network, initial_params(network, np.random.default_rng(0)))
+    clamped, gradient = backend.clamp(np.ones((2, 5)), np.eye(3)[:2]), np.zeros(network.size, "f4")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimate(backend, clamped, make(beta), gradient)
+    assert any("float32 carry" in str(warning.message) for warning in caught) == lost
+    # Where the user called, not inside the engine.
+    assert all(warning.filename == __file__ for warning in caught)

@@ -185,6 +185,19 @@ def test_an_unknown_link_relaxes_and_learns_as_its_formulas_do(
     assert error < 1e-3
 
 
+@pytest.mark.parametrize("beta", [0.0, 0.3])
+def test_a_step_over_shared_places_is_that_of_the_formulas(beta: float) -> None:
+    network = patched()
+    params, (x, y) = _params(network), _batch(network, 2)
+    start = np.random.default_rng(4).uniform(-0.9, 0.9, (2, network.units))
+    backend = NumbaBackend(network, params)
+    found = backend.relax(backend.clamp(x, y), beta, Relaxation(2, 0.0), start)
+    drive, expected = dynamics.clamped_drive(network, params, x), start
+    for _ in range(2):
+        expected = dynamics.step(network, params, x, y, expected, beta, drive)
+    np.testing.assert_allclose(found.state, expected, atol=1e-12)
+
+
 def test_rows_do_not_depend_on_each_other_through_shared_places() -> None:
     network = patched()
     backend, (x, y) = NumbaBackend(network, _params(network, np.float32)), _batch(network, 40)

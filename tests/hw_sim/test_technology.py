@@ -258,3 +258,30 @@ def _check_usable(found: dict[str, Technology]) -> None:
             )
             if section == "endurance":
                 assert 1 / price.value > 0
+
+
+@pytest.mark.parametrize("value", ["1e-18", "1e18", "0"])
+def test_the_ends_of_the_range_of_prices_belong_to_it(value: str, tmp_path: Path) -> None:
+    ends = {"value": value, "low": value, "high": value}
+    (found,) = load_technologies(_file(tmp_path / "mine.toml", **ends)).values()
+    assert found.price("energy", "mac").value == pytest.approx(float(value) * 1e-12)
+
+
+@pytest.mark.parametrize("value", ["9e-19", "1.1e18"])
+def test_a_price_beyond_the_range_is_refused(value: str, tmp_path: Path) -> None:
+    ends = {"value": value, "low": value, "high": value}
+    with pytest.raises(TechnologyError, match="expected zero, or from 1e-18 to 1e"):
+        load_technologies(_file(tmp_path / "mine.toml", **ends))
+
+
+@pytest.mark.parametrize(
+    ("count", "fits"), [(1, True), (10**12, True), (0, False), (10**12 + 1, False)]
+)
+def test_a_count_of_lanes_has_both_ends(count: int, fits: bool, tmp_path: Path) -> None:
+    path = _file(tmp_path / "mine.toml", "latency", unit='"ns"', parallel=str(count))
+    if fits:
+        (found,) = load_technologies(path).values()
+        assert found.price("latency", "mac").parallel == count
+        return
+    with pytest.raises(TechnologyError, match="expected a count or a place"):
+        load_technologies(path)
