@@ -285,3 +285,16 @@ def test_a_count_of_lanes_has_both_ends(count: int, fits: bool, tmp_path: Path) 
         return
     with pytest.raises(TechnologyError, match="expected a count or a place"):
         load_technologies(path)
+
+
+@pytest.mark.parametrize(("bits", "fits"), [(1, True), (1024, True), (0, False), (1025, False)])
+def test_the_width_that_prices_are_stated_for_has_both_ends(
+    bits: int, fits: bool, tmp_path: Path
+) -> None:
+    path = _file(tmp_path / "mine.toml")
+    path.write_text(path.read_text().replace("[mine]\n", f"[mine]\nreference_bits = {bits}\n"))
+    if fits:
+        assert load_technologies(path)["mine"].reference_bits == bits
+        return
+    with pytest.raises(TechnologyError, match="reference_bits"):
+        load_technologies(path)
