@@ -4,20 +4,17 @@ Every mutant runs in a private copy of the tree, without compilation, against th
 its function, those of the mirrored file first, until one fails. Those that no test kills are listed
 with their diff in survivors.txt. Verdicts are kept, and hold until the code or the tests change.
 
-The exit code is 0 if the share of killed mutants reaches the goal, 1 if not, 2 for a mistake, and
-130 after Ctrl-C.
+The goal is a share of killed mutants.
 """
 
 import argparse
 import hashlib
 import math
-import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from joblib import cpu_count
 from rich.console import Console
 
 from experiments.mutants.campaign import TESTS, Campaign, Staff
@@ -27,7 +24,15 @@ from experiments.mutants.mutant import Mutant, mutants_of
 from experiments.mutants.report import table, tally, write_report
 from experiments.mutants.selection import BUDGET_S, Measured
 from experiments.mutants.verdict import Verdict, append_verdict, load_verdicts, source_hash
-from experiments.options import positive
+from experiments.options import (
+    add_out,
+    add_workers,
+    command_parser,
+    parse,
+    positive,
+    seed_number,
+)
+from experiments.output import prepare_output
 from experiments.shell import guarded, make_console
 
 ROOT = Path(__file__).parents[2]
@@ -36,9 +41,8 @@ FILES = ("engine/*.py", "hw_sim/*.py", "golden/*.py", "experiments/statistics.py
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT, lists: Path = HERE) -> int:
     """Run the command on the tree at `root`; return its exit code."""
-    options = _parser().parse_args(arguments)
+    options, _ = parse(_parser(), arguments)
     console = make_console()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # copies are removed then, too
     stopped = f"What is done is in {options.out}, and is not done again."
     return guarded(lambda: _run(options, root, lists, console), console, (MutantsError,), stopped)
 
@@ -53,6 +57,7 @@ def _run(options: argparse.Namespace, root: Path, folder: Path, console: Console
         for mutant in mutants:
             console.print(f"{mutant.id}\n    {mutant.change}", soft_wrap=True, highlight=False)
         return 0
+    prepare_output(options.out, "verdicts.jsonl", "report.json", "survivors.txt", "tests.json")
     staff = Staff(root, options.workers)
     verdicts: dict[str, Verdict] = {}
     try:
@@ -71,7 +76,8 @@ def _run(options: argparse.Namespace, root: Path, folder: Path, console: Console
     finally:
         staff.close()
         listed = {} if options.equivalents else lists.equivalent
-        write_report(options.out, mutants, verdicts, listed)
+        if verdicts:
+            write_report(options.out, mutants, verdicts, listed)
     return _conclude(options, mutants, verdicts, listed, console)
 
 
@@ -181,25 +187,21 @@ def _percent(text: str) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.mutants",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("experiments.mutants", __doc__)
     add = parser.add_argument
     add("--files", nargs="+", metavar="GLOB", help="only of these files, as engine/kernels.py")
     add("--tests", nargs="+", default=TESTS, metavar="GLOB", help="only these files of tests")
     add("--only", nargs="+", metavar="ID", help="only these mutants")
     add("--sample", type=positive, metavar="N", help="so many, chosen by --seed (all)")
-    add("--seed", type=int, default=0, metavar="N", help="order and choice of mutants (0)")
+    add("--seed", type=seed_number, default=0, metavar="N", help="order and choice of mutants (0)")
     add("--minutes", type=_amount, default=math.inf, metavar="N", help="how long (to the end)")
     add("--budget", type=_amount, default=BUDGET_S, metavar="S", help="seconds of tests each (20)")
-    add("--workers", type=positive, default=cpu_count(), metavar="N", help="processes (cores)")
+    add_workers(parser, "mutants")
     add("--goal", type=_percent, default=95.0, metavar="P", help="percent to be killed (95)")
     add("--list", action="store_true", help="print the mutants and stop")
     add("--fresh", action="store_true", help="run again what was run before")
     add("--equivalents", action="store_true", help="run those listed as equivalent instead")
-    add("--out", type=Path, default=Path("results/mutants"), help="folder (results/mutants)")
+    add_out(parser, "results/mutants")
     return parser
 
 

@@ -7,6 +7,7 @@ import experiments.addition.__main__ as addition
 import experiments.benchmark.__main__ as benchmark
 import experiments.fuzz.__main__ as fuzz
 import experiments.hardware.__main__ as hardware
+import experiments.mutants.__main__ as mutants
 import experiments.parity.__main__ as parity
 import experiments.transformer.__main__ as transformer
 import experiments.verify.__main__ as verify
@@ -31,6 +32,7 @@ COMMANDS = {
     "transformer": Command(transformer.main, ("--quick",), (transformer, "_run")),
     "benchmark": Command(benchmark.main, ("--quick",), (benchmark, "run_parts")),
     "fuzz": Command(fuzz.main, (), (fuzz, "_turns")),
+    "mutants": Command(mutants.main, ("--sample", "1"), (mutants, "Campaign")),
     "addition train": Command(
         addition.main, ("train", "--run-name", "name"), (training_command, "train_all")
     ),
