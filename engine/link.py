@@ -85,7 +85,7 @@ class Link:
         """Return `a[gather]`, what each position reads: `(samples, positions, fan_in)`."""
         if self.whole:
             return a[:, None]
-        padded = namespace(a).concatenate([a, 0 * a[:, :1]], -1)
+        padded = namespace(a).concatenate([a, namespace(a).zeros_like(a[:, :1])], -1)
         return padded[:, self.gather]
 
     def forward(self, w: Array, a: Array) -> Array:

@@ -8,7 +8,7 @@ import pytest
 from engine import attention_kernels as kernels
 from engine import dynamics
 from engine.arrays import FloatArray
-from engine.attention import Attention
+from engine.attention import Attention, Hopfield
 from engine.backend import Relaxation
 from engine.compiled import NumbaBackend
 from engine.errors import DivergenceError
@@ -224,3 +224,19 @@ def test_an_equilibrium_that_is_exact_has_no_residual_at_all(dtype: type) -> Non
     assert (found.residual == 0.0).all()
     assert found.converged.all()
     assert (found.steps == 1).all()
+
+
+@pytest.mark.parametrize("sharpness", [0.5, 3.0])
+def test_memories_are_recalled_with_their_own_sharpness(sharpness: float) -> None:
+    plain = energy_transformer(4, 3, 6, memories=5)
+    couplings = tuple(
+        replace(c, sharpness=sharpness) if isinstance(c, Hopfield) else c for c in plain.couplings
+    )
+    network = replace(plain, couplings=couplings)
+    params = Params(network, np.random.default_rng(0).normal(0.0, 0.5, network.size))
+    backend, rng = NumbaBackend(network, params), np.random.default_rng(1)
+    x, start = rng.integers(4, size=(3, 3)).astype(float), rng.uniform(-0.9, 0.9, (3, 18))
+    found = backend.relax(backend.clamp(x), relaxation=Relaxation(1, 0.0), start=start)
+    drive = dynamics.clamped_drive(network, params, x)
+    expected = dynamics.step(network, params, x, None, start, 0.0, drive)
+    np.testing.assert_allclose(found.state, expected, rtol=0, atol=1e-12)

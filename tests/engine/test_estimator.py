@@ -151,6 +151,23 @@ def test_every_nudged_phase_relaxes_from_the_free_state_to_its_own_tolerance() -
     assert 1.0 < report.nudged_steps <= 20.0
 
 
+def test_a_free_phase_in_the_estimate_settles_for_the_smallest_nudge() -> None:
+    asked = []
+
+    class Recorded(NumbaBackend):
+        def _relax(self, clamped, beta, relaxation, start):  # type: ignore[no-untyped-def]
+            asked.append((beta, relaxation.tolerance))
+            return super()._relax(clamped, beta, relaxation, start)
+
+    plain = _backend(seed=1)
+    backend, beta = Recorded(plain.network, plain.params), 0.1
+    one_sided_twice = ((0.0, -1.5 / beta), (beta, 2 / beta), (2 * beta, -0.5 / beta))
+    gradient = np.empty(backend.network.size, np.float32)
+    clamped = backend.clamp(np.ones((3, 4)), np.eye(3))
+    estimate(backend, clamped, one_sided_twice, gradient, Relaxation(40, 1e-3))
+    assert dict(asked) == pytest.approx({0.0: 1e-4, 0.1: 1e-4, 0.2: 2e-4})
+
+
 def test_a_gradient_needs_targets() -> None:
     backend = _backend()
     with pytest.raises(EngineError, match="needs targets y"):

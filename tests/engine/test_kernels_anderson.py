@@ -131,3 +131,17 @@ def test_the_phases_of_a_block_have_histories_of_their_own() -> None:
     for found, beta in zip(both, (0.3, -0.3), strict=True):
         alone = backend.relax(clamped, beta, way, free.state)
         np.testing.assert_allclose(found.state, alone.state, rtol=0, atol=1e-9)
+
+
+def test_gaps_whose_squares_vanish_are_not_mixed() -> None:
+    """States so small that no inner product of gaps is left: every step is a plain one."""
+    network = looped_mlp(2, 5, 2)
+    params = initial_params(network, np.random.default_rng(0))
+    backend = NumbaBackend(network, params)
+    clamped, start = backend.clamp(np.zeros((3, 2))), np.full((3, 5), 1e-22, np.float32)
+    found, plain = (
+        backend.relax(clamped, relaxation=Relaxation(6, 0.0, solver), start=start)
+        for solver in ("anderson", "fixed_point")
+    )
+    np.testing.assert_array_equal(found.state, plain.state)
+    assert (found.state != 0.0).any()

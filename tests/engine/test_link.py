@@ -1,6 +1,6 @@
 """A link is the coupling it comes from, and a coupling that nobody knew runs as its link."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -104,10 +104,23 @@ def patched(activation: str = "tanh") -> Network:
     )
 
 
+def patched_twice() -> Network:
+    """Two shared blocks of different windows: each has its own places in the table of all."""
+    plain = patched()
+    layers = (*plain.layers, Layer("top", (4, 2)))
+    return Network(
+        5,
+        layers,
+        (*plain.couplings, Patches("W_q", "line", "top", width=3, stride=3)),
+        SoftmaxReadout("map", 4),
+    )
+
+
 NETWORKS: dict[str, Network] = {
     "looped": looped_mlp(4, 6, 3),
     "layered": layered((4, 6, 5, 3), "hard_sigmoid"),
     "patches": patched(),
+    "two patches": patched_twice(),
     "transformer": energy_transformer(4, 3, 4),
 }
 
@@ -186,8 +199,11 @@ def test_an_unknown_link_relaxes_and_learns_as_its_formulas_do(
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.3])
-def test_a_step_over_shared_places_is_that_of_the_formulas(beta: float) -> None:
-    network = patched()
+@pytest.mark.parametrize("make", [patched, patched_twice])
+def test_a_step_over_shared_places_is_that_of_the_formulas(
+    make: Callable[[], Network], beta: float
+) -> None:
+    network = make()
     params, (x, y) = _params(network), _batch(network, 2)
     start = np.random.default_rng(4).uniform(-0.9, 0.9, (2, network.units))
     backend = NumbaBackend(network, params)
