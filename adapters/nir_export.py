@@ -18,7 +18,8 @@ import numpy as np
 from adapters.nir_file import graph_bytes, nir, read_graph
 from engine.arrays import FloatArray
 from engine.backend import Relaxation
-from engine.checkpoint import describe_network, network_from
+from engine.border import checked
+from engine.checkpoint import check_place, describe_network, network_from
 from engine.coupling import Coupling
 from engine.errors import CheckpointError, EngineError, check_count
 from engine.estimator import Estimator, centered, check_estimator
@@ -39,6 +40,7 @@ MEMBRANE_S = 10.0
 """So long that the leak between two spikes is far below one step."""
 
 
+@checked
 @dataclass(frozen=True)
 class LearningRule:
     """How a network was trained: the phases of the estimate and how they settled.
@@ -54,6 +56,7 @@ class LearningRule:
         check_estimator(self.estimator)
 
 
+@checked
 def to_nir(params: Params, rule: LearningRule | None = None) -> Any:
     """Return the exact graph of a network, a `nir.NIRGraph`."""
     params.check()
@@ -95,10 +98,11 @@ def from_nir(graph: Any) -> tuple[Params, LearningRule]:
         ) from None
 
 
+@checked
 def write_nir(path: Path | str, params: Params, rule: LearningRule | None = None) -> None:
     """Write the exact graph to an HDF5 file with its checksum, whole or not at all."""
     path, content = Path(path), graph_bytes(to_nir(params, rule))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    check_place(path)
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         partial.write_bytes(content)
@@ -107,6 +111,7 @@ def write_nir(path: Path | str, params: Params, rule: LearningRule | None = None
         partial.unlink(missing_ok=True)
 
 
+@checked
 def read_nir(path: Path | str) -> tuple[Params, LearningRule]:
     """Read what `write_nir` wrote, or another tool after it.
 
@@ -115,6 +120,7 @@ def read_nir(path: Path | str) -> tuple[Params, LearningRule]:
     return from_nir(read_graph(Path(path)))
 
 
+@checked
 def to_spiking(params: Params, peak_steps: int = PEAK_STEPS) -> Any:
     """Return a graph of spiking neurons whose rates approximate the free equilibrium.
 

@@ -13,6 +13,7 @@ from adapters.torch_backend import TorchBackend
 from engine import dynamics
 from engine.arrays import FloatArray, checked_matrix
 from engine.backend import Relaxation
+from engine.border import checked
 from engine.dynamics import Blocks as AnyBlocks
 from engine.errors import EngineError
 from engine.network import Network
@@ -54,6 +55,7 @@ def symmetrise(network: Network, blocks: AnyBlocks) -> Blocks:
     return symmetric
 
 
+@checked
 def bptt_gradient(
     network: Network,
     params: Params,
@@ -75,6 +77,7 @@ def bptt_gradient(
         return _gradient(loss(network, blocks, state, targets), theta)
 
 
+@checked
 def implicit_gradient(
     network: Network,
     params: Params,

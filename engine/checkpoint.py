@@ -80,16 +80,16 @@ def load(path: Path | str) -> tuple[Params, Run | None, str]:
 
 
 def check_place(path: Path | str) -> None:
-    """Refuse a path that no checkpoint can be written to, before the work that it is for."""
+    """Refuse a path that no file can be written to, before the work that it is for."""
     path = Path(path)
     if not path.name or "\0" in path.name or path.is_dir():
-        raise CheckpointError(f"the checkpoint {str(path)!r} names no file.")
+        raise CheckpointError(f"the path {str(path)!r} names no file.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=path.parent):
             pass
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"no checkpoint can be written to {path}: {error}.") from None
+        raise CheckpointError(f"{path} cannot be written: {error}.") from None
 
 
 def _write(path: Path, **arrays: Any) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.arrays import IntArray
+from engine.border import checked
 from engine.link import INPUT, ONE
 from engine.network import Network
 from engine.optimizer import Optimizer
@@ -120,6 +121,7 @@ class Footprint:
         )
 
 
+@checked
 def optimizer_counts(network: Network, optimizer: Optimizer, updates: int) -> OpCounts:
     """Return what `updates` steps of the optimizer do, beside writing the weights.
 
@@ -137,6 +139,7 @@ def optimizer_counts(network: Network, optimizer: Optimizer, updates: int) -> Op
     return counts
 
 
+@checked
 def dense_counts(
     network: Network, samples: int, free_evaluations: int, nudged_evaluations: int, phases: int
 ) -> OpCounts:

@@ -15,6 +15,7 @@ import numpy as np
 
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Clamped, Equilibrium, Relaxation
+from engine.border import checked
 from engine.link import ONE
 from engine.network import Network
 from engine.params import Params
@@ -42,6 +43,7 @@ class CrossbarBackend(Substrate):
 
     in_array = True
 
+    @checked
     def __init__(
         self, network: Network, params: Params, config: CrossbarConfig | None = None
     ) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.arrays import FloatArray, IntArray
+from engine.border import checked
 from engine.errors import EngineError
 from hw_sim.substrate import check_between, check_bits
 
@@ -20,6 +21,7 @@ def converter_step(bits: int, limit: float) -> float:
     return limit / (2 ** (bits - 1) - 1) if bits else 0.0
 
 
+@checked
 @dataclass(frozen=True)
 class CrossbarConfig:
     """Every departure from an ideal array; the defaults are ideal but for finite Roff / Ron.

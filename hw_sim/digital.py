@@ -21,6 +21,7 @@ import numpy as np
 from engine.activation import ACTIVATIONS
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Clamped, Equilibrium, Relaxation
+from engine.border import checked
 from engine.errors import EngineError
 from engine.network import Network
 from engine.params import Params, partners
@@ -36,6 +37,7 @@ RANDOM_BITS = 16
 """Bits of a random word that decides the rounding of an update."""
 
 
+@checked
 @dataclass(frozen=True)
 class DigitalConfig:
     """Widths of the words. Ranges are powers of two, so that scaling is shifting."""
@@ -112,6 +114,7 @@ class Saturations:
 class DigitalBackend(Substrate):
     """Run a network in integers; `saturations` counts every word that hit its limit."""
 
+    @checked
     def __init__(
         self, network: Network, params: Params, config: DigitalConfig | None = None
     ) -> None:

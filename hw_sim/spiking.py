@@ -15,6 +15,7 @@ import numpy as np
 
 from engine.arrays import FloatArray, IntArray, checked_sum
 from engine.backend import Clamped, Equilibrium, Relaxation
+from engine.border import checked
 from engine.errors import EngineError, check_count
 from engine.network import Network
 from engine.params import Params
@@ -27,6 +28,7 @@ from hw_sim.wiring import feeds, layer_table, owners, recurrent_messages, wires
 FROM_KEPT, FROM_STATE, FROM_DRIVE = range(3)
 
 
+@checked
 @dataclass(frozen=True)
 class SpikingConfig:
     """When a unit speaks, and how many share a core of a square mesh."""
@@ -45,6 +47,7 @@ class SpikingConfig:
 class SpikingBackend(Substrate):
     """Run a network by events of the size of what changed."""
 
+    @checked
     def __init__(
         self, network: Network, params: Params, config: SpikingConfig | None = None
     ) -> None:

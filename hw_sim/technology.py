@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from engine.border import checked
 from engine.errors import shown
 from hw_sim.layout import KINDS
 
@@ -94,6 +95,7 @@ def shipped_technologies() -> dict[str, Technology]:
     return _parse(text, "technologies.toml")
 
 
+@checked
 def load_technologies(path: Path) -> dict[str, Technology]:
     """Read a user's file, or refuse it in one sentence."""
     try:

@@ -179,7 +179,7 @@ def test_a_narrow_read_out_is_what_synapses_see() -> None:
     ("setting", "message"),
     [
         ({"weight_bits": 0}, "weight_bits 0, expected 2 to 24 whole bits"),
-        ({"state_bits": 2.5}, "state_bits 2.5, expected 2 to 24"),
+        ({"state_bits": 2.5}, "state_bits is 2.5, expected a whole number"),
         ({"state_bits": 8, "readout_bits": 9}, "readout_bits 9, expected 2 to 8"),
         ({"weight_range": 3.0}, "weight_range 3.0, expected a power of two"),
         ({"weight_bits": 2, "weight_range": 8.0}, "weight_bits 2, too few for weight_range 8"),
