@@ -50,9 +50,12 @@ def checked_array(
 
     Nothing is dropped on the way: masks, imaginary parts and what `dtype` cannot hold are refused.
     """
-    given = plain_array(name, value)
-    with np.errstate(over="ignore"):
-        array = np.require(given, dtype, ("C", "A"))
+    if type(value) is np.ndarray and value.dtype == dtype and value.flags.carray:
+        given = array = value  # as most are, in every step of a training
+    else:
+        given = plain_array(name, value)
+        with np.errstate(over="ignore"):
+            array = np.require(given, dtype, ("C", "A"))
     if not np.isfinite(array).all():
         place = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
         why = f", which {array.dtype} cannot hold" if np.isfinite(given[place]) else ""
