@@ -198,17 +198,24 @@ def scale_norm(
 
     `vector (size of the source,)` is turned towards the direction that the link stretches most.
     """
-    v = vector.astype(block.dtype)[None]
+    v = vector.astype(block.dtype)
     for _ in range(iterations):
-        v = link.backward(block, link.forward(block, v))
+        # A plain matrix is spared the gathering, which would take longer than a small product.
+        v = block @ (v @ block) if link.whole else _there_and_back(link, block, v)
         size = np.linalg.norm(v)
         if size == 0.0:
             return  # a zero matrix, or a vector in its null space
         v /= size
-    vector[...] = v[0]
-    norm = float(np.linalg.norm(link.forward(block, v)))
+    vector[...] = v
+    norm = float(np.linalg.norm(v @ block if link.whole else link.forward(block, v[None])))
     if norm > limit:
         block *= limit / norm
+
+
+def _there_and_back(link: Link, block: FloatArray, v: FloatArray) -> FloatArray:
+    """Send `v (size of the source,)` through a link and what arrives back again."""
+    returned: FloatArray = link.backward(block, link.forward(block, v[None]))[0]
+    return returned
 
 
 def _is_below(symmetric: Matrix, limit: float) -> bool:
