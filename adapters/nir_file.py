@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.errors import CheckpointError
+from engine.errors import CheckpointError, reason
 
 try:
     import nir as nir
@@ -47,8 +47,7 @@ def read_graph(path: Path) -> Any:
     try:
         return nir.read(io.BytesIO(content if sealed else _copied(content)))
     except Exception as error:  # HDF5 and NIR refuse a file in many ways
-        reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
-        raise CheckpointError(f"{path} is not a NIR file: {reason}.") from None
+        raise CheckpointError(f"{path} is not a NIR file: {reason(error)}.") from None
 
 
 def _seal(content: bytes) -> bytes:

@@ -17,15 +17,6 @@ from typing import Any
 
 from experiments.mutants.inside import run_tests
 
-LIBRARIES = (
-    "numpy",
-    "numba",
-    "scipy.stats",
-    "scipy.optimize",
-    "hypothesis",
-    "rich",
-    "torch._dynamo",
-)
 PAUSE_S = 0.01
 
 
