@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help parity hardware verify test check bench fuzz mutants clean
+.PHONY: help parity hardware verify test check bench fuzz mutants tree clean
 help:            ## Show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -34,6 +34,9 @@ fuzz: $(READY)   ## Hunt for networks that do not behave as theory says, for fiv
 
 mutants: $(READY) ## Make small faults in the code and list those that no test notices
 	$(BIN)/python -m experiments.mutants $(ARGS)
+
+tree: $(READY)   ## Write docs/tree.md, the list of all files
+	$(BIN)/python -m experiments.tree
 
 clean:           ## Remove the environment, caches and results
 	rm -rf $(VENV) results build ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

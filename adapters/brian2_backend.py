@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engine import dynamics
 from engine.arrays import FloatArray, IntArray, checked_sum
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.couplings.link import INPUT, ONE, Link, dense
+from engine.couplings.readout import SoftmaxReadout
 from engine.errors import EngineError
-from engine.link import INPUT, ONE, Link, dense
-from engine.network import Network
-from engine.params import Params
-from engine.readout import SoftmaxReadout
+from engine.model import dynamics
+from engine.model.network import Network
+from engine.model.params import Params
 
 try:
     import brian2 as b2

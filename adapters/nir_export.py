@@ -19,15 +19,15 @@ from adapters.nir_file import graph_bytes, nir, read_graph
 from engine.arrays import FloatArray
 from engine.backend import Relaxation
 from engine.border import checked
-from engine.checkpoint import check_place, describe_network, network_from
-from engine.coupling import Coupling
+from engine.couplings.coupling import Coupling
+from engine.couplings.link import INPUT, ONE, Link
+from engine.couplings.readout import SoftmaxReadout
 from engine.errors import CheckpointError, EngineError, check_count
-from engine.estimator import Estimator, centered, check_estimator
-from engine.link import INPUT, ONE, Link
-from engine.network import Network
-from engine.params import Params
-from engine.readout import SoftmaxReadout
-from engine.spectral import recurrent_matrix
+from engine.learning.checkpoint import check_place, describe_network, network_from
+from engine.learning.estimator import Estimator, centered, check_estimator
+from engine.learning.spectral import recurrent_matrix
+from engine.model.network import Network
+from engine.model.params import Params
 
 FORMAT = "settle nir 1"
 OUTPUT = "output"

@@ -15,16 +15,17 @@ import numpy.typing as npt
 
 from engine.arrays import FloatArray
 from engine.backend import Relaxation
-from engine.compiled import NumbaBackend
+from engine.compiled.backend import NumbaBackend
 from engine.errors import EngineError, check_count
-from engine.estimator import Recipe, estimate, phases_of
-from engine.network import Network, layered, looped_mlp
-from engine.optimizer import Adam
-from engine.params import initial_params
-from engine.predict import predict_outputs
-from engine.run import Run
-from engine.spectral import SpectralCap
-from engine.train import Training, current_beta, descend
+from engine.learning.estimator import Recipe, estimate, phases_of
+from engine.learning.optimizer import Adam
+from engine.learning.predict import predict_outputs
+from engine.learning.run import Run
+from engine.learning.spectral import SpectralCap
+from engine.learning.training import Training, current_beta, descend
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import initial_params
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import EngineError
-from engine.network import Network
+from engine.model.network import Network
 
 try:
     import torch as torch

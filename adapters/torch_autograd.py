@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from adapters.torch_arrays import CPU, Blocks, to_tensor, torch, unpack
 from adapters.torch_backend import TorchBackend
-from engine import dynamics
 from engine.arrays import FloatArray, checked_matrix
 from engine.backend import Relaxation
 from engine.border import checked
-from engine.dynamics import Blocks as AnyBlocks
 from engine.errors import EngineError
-from engine.network import Network
-from engine.params import Params
+from engine.model import dynamics
+from engine.model.dynamics import Blocks as AnyBlocks
+from engine.model.network import Network
+from engine.model.params import Params
 
 
 def relax_through(

@@ -1,6 +1,6 @@
 """The contract on torch: the same network on a CPU, a CUDA GPU or an Apple GPU.
 
-It computes by the formulas of `engine.dynamics` and keeps no autograd graph.
+It computes by the formulas of `engine.model.dynamics` and keeps no autograd graph.
 """
 
 import numpy as np
@@ -8,12 +8,12 @@ import numpy.typing as npt
 
 from adapters.torch_arrays import Device, check_precision, pick_device, to_tensor, torch, unpack
 from adapters.torch_solvers import Phase, settle
-from engine import dynamics
 from engine.arrays import FloatArray, checked_sum
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
 from engine.border import checked
-from engine.network import Network
-from engine.params import Params
+from engine.model import dynamics
+from engine.model.network import Network
+from engine.model.params import Params
 
 
 class TorchBackend(Backend):

@@ -21,14 +21,14 @@ import numpy as np
 from adapters.torch_arrays import CPU, Blocks, to_tensor, torch
 from adapters.torch_autograd import symmetrise
 from adapters.torch_solvers import Phase, settle
-from engine import dynamics
 from engine.arrays import Array, FloatArray, by_sample
 from engine.backend import Relaxation
 from engine.errors import DivergenceError, EngineError
-from engine.estimator import Estimator, centered, check_estimator
-from engine.network import Network
-from engine.params import Params
-from engine.spectral import SpectralCap
+from engine.learning.estimator import Estimator, centered, check_estimator
+from engine.learning.spectral import SpectralCap
+from engine.model import dynamics
+from engine.model.network import Network
+from engine.model.params import Params
 
 Tensor = torch.Tensor
 

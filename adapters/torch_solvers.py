@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from adapters.torch_arrays import Blocks, torch
-from engine import dynamics
 from engine.backend import Relaxation
-from engine.network import Network
+from engine.model import dynamics
+from engine.model.network import Network
 
 Tensor = torch.Tensor
 

@@ -4,22 +4,22 @@ Everything that a user needs is here: what a network is made of (layers, couplin
 builders of known ones, backends, estimators, training, prediction and checkpoints.
 """
 
-from engine.attention import Attention, Hopfield
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
-from engine.checkpoint import load, save
-from engine.compiled import NumbaBackend
-from engine.coupling import Bias, Dense, InputDrive, Lateral
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
+from engine.couplings.readout import SoftmaxReadout, SquaredError
+from engine.couplings.tokens import Embedding, Position, TokenReadout
 from engine.errors import CheckpointError, DivergenceError, EngineError, NudgeWarning
-from engine.estimator import centered, estimate, four_point, one_sided, symmetric
-from engine.network import Layer, Network, layered, looped_mlp
-from engine.optimizer import SGD, Adam
-from engine.params import Params, initial_params
-from engine.predict import evaluate, predict, predict_outputs, predict_proba
-from engine.readout import SoftmaxReadout, SquaredError
-from engine.spectral import SpectralCap, recurrent_norm
-from engine.tokens import Embedding, Position, TokenReadout
-from engine.train import Training, fit, train_step
-from engine.transformer import energy_transformer
+from engine.learning.checkpoint import load, save
+from engine.learning.estimator import centered, estimate, four_point, one_sided, symmetric
+from engine.learning.optimizer import SGD, Adam
+from engine.learning.predict import evaluate, predict, predict_outputs, predict_proba
+from engine.learning.spectral import SpectralCap, recurrent_norm
+from engine.learning.training import Training, fit, train_step
+from engine.model.builders import energy_transformer, layered, looped_mlp
+from engine.model.network import Layer, Network
+from engine.model.params import Params, initial_params
 
 __all__ = [
     "SGD",

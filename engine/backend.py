@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from engine import dynamics
 from engine.arrays import (
     BoolArray,
     FloatArray,
@@ -26,8 +25,9 @@ from engine.arrays import (
 )
 from engine.border import checked
 from engine.errors import DivergenceError, EngineError, check_count
-from engine.network import Network
-from engine.params import Params
+from engine.model import dynamics
+from engine.model.network import Network
+from engine.model.params import Params
 
 Solver = Literal["fixed_point", "alternating", "anderson"]
 

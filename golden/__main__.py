@@ -11,11 +11,11 @@ import numpy as np
 from adapters.torch_autograd import bptt_gradient, implicit_gradient
 from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray
-from engine.compiled import NumbaBackend
+from engine.compiled.backend import NumbaBackend
 from engine.errors import EngineError
-from engine.network import Network
-from engine.params import Params
-from engine.spectral import has_cap
+from engine.learning.spectral import has_cap
+from engine.model.network import Network
+from engine.model.params import Params
 from golden.cases import (
     CAP,
     UNCAPPED,

@@ -8,7 +8,7 @@ import numpy as np
 from engine.arrays import FloatArray
 from engine.backend import Backend
 from engine.errors import EngineError
-from engine.estimator import SAFE_NUDGE, named_estimator
+from engine.learning.estimator import SAFE_NUDGE, named_estimator
 from golden.fidelity import compare_gradients, eqprop_gradient
 
 ORDERS = {"one_sided": (1, 0.1), "centered": (2, 0.1), "four_point": (4, 0.4)}

@@ -9,15 +9,15 @@ import numpy.typing as npt
 
 from engine.arrays import FloatArray
 from engine.backend import Backend, Relaxation
-from engine.compiled import NumbaBackend
+from engine.compiled.backend import NumbaBackend
 from engine.errors import EngineError
-from engine.network import Network, layered, looped_mlp
-from engine.optimizer import Adam
-from engine.params import Params, initial_params
-from engine.run import Run
-from engine.spectral import SpectralCap, has_cap, recurrent_norm
-from engine.train import Training, train_step
-from engine.transformer import energy_transformer
+from engine.learning.optimizer import Adam
+from engine.learning.run import Run
+from engine.learning.spectral import SpectralCap, has_cap, recurrent_norm
+from engine.learning.training import Training, train_step
+from engine.model.builders import energy_transformer, layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
 from golden.draws import draw_inputs, draw_targets
 from golden.fidelity import BETA
 

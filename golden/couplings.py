@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from engine import dynamics
-from engine.activation import Activation
 from engine.arrays import Array, FloatArray, by_sample
-from engine.coupling import Coupling
-from engine.link import INPUT, ONE, Link
-from engine.network import Network
-from engine.params import Params, initial_params
+from engine.couplings.coupling import Coupling
+from engine.couplings.link import INPUT, ONE, Link
+from engine.model import dynamics
+from engine.model.activation import Activation
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
 from golden.directions import random_directions
 from golden.draws import draw_inputs, draw_probabilities
 from golden.metric import Metric

@@ -3,8 +3,8 @@
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.network import Network
-from engine.params import partners
+from engine.model.network import Network
+from engine.model.params import partners
 
 
 def symmetric_basis(network: Network) -> FloatArray:

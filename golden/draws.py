@@ -3,9 +3,9 @@
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.network import Network
-from engine.readout import SoftmaxReadout
-from engine.tokens import TokenReadout
+from engine.couplings.readout import SoftmaxReadout
+from engine.couplings.tokens import TokenReadout
+from engine.model.network import Network
 
 
 def draw_inputs(network: Network, rng: np.random.Generator, samples: int) -> FloatArray:

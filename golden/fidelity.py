@@ -10,13 +10,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from engine import dynamics
 from engine.arrays import FloatArray
 from engine.backend import Backend, Relaxation
 from engine.errors import EngineError
-from engine.estimator import Estimator, centered, estimate
-from engine.network import Network
-from engine.params import Params
+from engine.learning.estimator import Estimator, centered, estimate
+from engine.model import dynamics
+from engine.model.network import Network
+from engine.model.params import Params
 from golden.directions import symmetric_basis
 
 Reference: TypeAlias = Callable[[Network, Params, FloatArray, FloatArray], FloatArray]

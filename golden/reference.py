@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
-from engine.coupling import Coupling
+from engine.couplings.coupling import Coupling
 from engine.errors import DivergenceError
-from engine.params import Params
+from engine.model.params import Params
 from golden import scalar
 from golden.scalar import Vector, Weights
 

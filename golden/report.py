@@ -8,8 +8,8 @@ import numpy as np
 
 from engine.backend import Solver
 from engine.errors import EngineError
-from engine.estimator import named_estimator
-from engine.network import Network
+from engine.learning.estimator import named_estimator
+from engine.model.network import Network
 from golden.bias import ORDERS, measure_bias_order
 from golden.cases import Case, Factory, trained_case
 from golden.compare import compare_rules, compare_steps, format_steps

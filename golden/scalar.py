@@ -8,11 +8,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from engine.attention import Attention, Hopfield
-from engine.coupling import Bias, Coupling, Dense, InputDrive, Lateral
+from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.coupling import Coupling
+from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
+from engine.couplings.readout import Readout, SoftmaxReadout, SquaredError
+from engine.couplings.tokens import Embedding, TokenReadout
 from engine.errors import EngineError
-from engine.readout import Readout, SoftmaxReadout, SquaredError
-from engine.tokens import Embedding, TokenReadout
 from golden import scalar_tokens as tokens
 
 Vector: TypeAlias = list[float]

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from engine.attention import Attention, Hopfield
-from engine.tokens import Embedding
+from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.tokens import Embedding
 
 Vector: TypeAlias = list[float]
 Matrix: TypeAlias = Any

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from engine.arrays import FloatArray
+from engine.couplings.link import INPUT
 from engine.errors import EngineError
-from engine.link import INPUT
-from engine.network import Network
-from engine.params import Params, partners
+from engine.model.network import Network
+from engine.model.params import Params, partners
 from hw_sim import backprop_kernels, digital_kernels, real_kernels
 from hw_sim.audit import (
     AuditError,

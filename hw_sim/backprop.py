@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.activation import ACTIVATIONS
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Backend
-from engine.coupling import Bias, InputDrive
+from engine.couplings.dense import Bias, InputDrive
+from engine.couplings.readout import SoftmaxReadout
 from engine.errors import EngineError
-from engine.estimator import Report
-from engine.network import Layer, Network
-from engine.params import Params
-from engine.readout import SoftmaxReadout
-from engine.run import Run
-from engine.train import Training, descend
+from engine.learning.estimator import Report
+from engine.learning.run import Run
+from engine.learning.training import Training, descend
+from engine.model.activation import ACTIVATIONS
+from engine.model.network import Layer, Network
+from engine.model.params import Params
 from hw_sim import backprop_kernels as kernels
 from hw_sim.counts import BORDER, WordCount
 from hw_sim.layout import KINDS, Feeds, Wires
@@ -43,7 +43,7 @@ def feedforward(inputs: int, hidden: int, outputs: int) -> Network:
 
 @dataclass(frozen=True)
 class Rival:
-    """Backprop through `steps` steps, as a step of `engine.train.fit`; the substrate counts."""
+    """Backprop through `steps` steps, as a step of `engine.fit`; the substrate counts."""
 
     steps: int
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from engine.network import Network
-from engine.params import Params
+from engine.model.network import Network
+from engine.model.params import Params
 from hw_sim.layout import (
     ACTIVATION,
     CELL_READ,

@@ -10,9 +10,9 @@ from typing import TypeAlias
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.link import INPUT
-from engine.network import Network
-from engine.readout import SoftmaxReadout
+from engine.couplings.link import INPUT
+from engine.couplings.readout import SoftmaxReadout
+from engine.model.network import Network
 from hw_sim.counts import BORDER, Key, OpCounts, WordCount
 from hw_sim.technology import Price, Technology
 from hw_sim.wiring import READOUT, owners, places

@@ -8,10 +8,10 @@ import numpy as np
 
 from engine.arrays import IntArray
 from engine.border import checked
-from engine.link import INPUT, ONE
-from engine.network import Network
-from engine.optimizer import Optimizer
-from engine.readout import SoftmaxReadout
+from engine.couplings.link import INPUT, ONE
+from engine.couplings.readout import SoftmaxReadout
+from engine.learning.optimizer import Optimizer
+from engine.model.network import Network
 from hw_sim.layout import KINDS
 from hw_sim.wiring import READOUT, places
 

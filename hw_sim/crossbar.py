@@ -16,9 +16,9 @@ import numpy as np
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Clamped, Equilibrium, Relaxation
 from engine.border import checked
-from engine.link import ONE
-from engine.network import Network
-from engine.params import Params
+from engine.couplings.link import ONE
+from engine.model.network import Network
+from engine.model.params import Params
 from hw_sim import real_kernels as kernels
 from hw_sim.counts import BORDER, Footprint
 from hw_sim.devices import CellArray, CrossbarConfig, converter_step

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from engine.activation import ACTIVATIONS
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Clamped, Equilibrium, Relaxation
 from engine.border import checked
 from engine.errors import EngineError
-from engine.network import Network
-from engine.params import Params, partners
+from engine.model.activation import ACTIVATIONS
+from engine.model.network import Network
+from engine.model.params import Params, partners
 from hw_sim import digital_kernels as kernels
 from hw_sim.counts import BORDER, Footprint
 from hw_sim.layout import Batch, Ended, Words

@@ -17,8 +17,8 @@ from engine.arrays import FloatArray, IntArray, checked_sum
 from engine.backend import Clamped, Equilibrium, Relaxation
 from engine.border import checked
 from engine.errors import EngineError, check_count
-from engine.network import Network
-from engine.params import Params
+from engine.model.network import Network
+from engine.model.params import Params
 from hw_sim import real_kernels as kernels
 from hw_sim.counts import BORDER, Footprint
 from hw_sim.layout import HOP, MESSAGE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE, Batch, Ended, Kept

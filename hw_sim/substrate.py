@@ -8,11 +8,11 @@ import numpy.typing as npt
 
 from engine.arrays import FloatArray, IntArray, by_sample
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.couplings.link import INPUT, ONE
+from engine.couplings.readout import SoftmaxReadout
 from engine.errors import EngineError
-from engine.link import INPUT, ONE
-from engine.network import Network
-from engine.params import Params
-from engine.readout import SoftmaxReadout
+from engine.model.network import Network
+from engine.model.params import Params
 from hw_sim import real_kernels
 from hw_sim.counts import BORDER, Footprint, OpCounts
 from hw_sim.layout import KINDS, Work

@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray, IntArray
+from engine.couplings.link import INPUT, ONE
+from engine.couplings.readout import SoftmaxReadout, SquaredError
 from engine.errors import EngineError
-from engine.link import INPUT, ONE
-from engine.network import Network
-from engine.params import Params, partners
-from engine.readout import SoftmaxReadout, SquaredError
-from engine.spectral import recurrent_links, recurrent_matrix
+from engine.learning.spectral import recurrent_links, recurrent_matrix
+from engine.model.network import Network
+from engine.model.params import Params, partners
 from hw_sim.layout import SOFTMAX, SQUARED_ERROR, Feeds, Wires
 
 READOUT = "readout"

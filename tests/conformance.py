@@ -10,15 +10,15 @@ from functools import cached_property, partial
 import numpy as np
 
 from adapters.torch_backend import TorchBackend
-from engine import dynamics
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
-from engine.compiled import NumbaBackend
-from engine.network import Network, layered, looped_mlp
-from engine.params import Params, initial_params
-from engine.spectral import has_cap
-from engine.tokens import TokenReadout
-from engine.transformer import energy_transformer
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.tokens import TokenReadout
+from engine.learning.spectral import has_cap
+from engine.model import dynamics
+from engine.model.builders import energy_transformer, layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
 from golden.reference import ReferenceBackend
 from hw_sim.crossbar import CrossbarBackend, CrossbarConfig
 from hw_sim.digital import DigitalBackend, DigitalConfig

@@ -7,10 +7,10 @@ import pytest
 
 from engine.backend import Relaxation, Solver
 from engine.errors import DivergenceError, EngineError
-from engine.estimator import centered, estimate
-from engine.network import looped_mlp
-from engine.params import Params
-from engine.spectral import has_cap
+from engine.learning.estimator import centered, estimate
+from engine.learning.spectral import has_cap
+from engine.model.builders import looped_mlp
+from engine.model.params import Params
 from tests.conformance import (
     CANDIDATES,
     NETWORKS,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from engine.backend import Relaxation
-from engine.network import layered
-from engine.params import Params
-from engine.spectral import recurrent_matrix
+from engine.learning.spectral import recurrent_matrix
+from engine.model.builders import layered
+from engine.model.params import Params
 from experiments.fuzz.phases import plain_steps
 from experiments.fuzz.strategies import scale_recurrent
 from tests.conformance import CANDIDATES, NETWORKS, SAMPLES, Candidate, Trial, assert_close, image

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from engine.backend import Equilibrium, Relaxation
-from engine.params import Params
-from engine.readout import SoftmaxReadout
-from engine.tokens import TokenReadout
+from engine.couplings.readout import SoftmaxReadout
+from engine.couplings.tokens import TokenReadout
+from engine.model.params import Params
 from tests.conformance import (
     RUNNABLE,
     SAMPLES,

@@ -14,14 +14,14 @@ import numpy as np
 from adapters.torch_autograd import bptt_gradient
 from engine.arrays import IntArray
 from engine.backend import Relaxation
-from engine.compiled import NumbaBackend
-from engine.network import Network
-from engine.optimizer import Adam, scheduled
-from engine.params import initial_params
-from engine.run import Run
-from engine.tokens import TokenReadout
-from engine.train import Training, descend, train_step
-from engine.transformer import energy_transformer
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.tokens import TokenReadout
+from engine.learning.optimizer import Adam, scheduled
+from engine.learning.run import Run
+from engine.learning.training import Training, descend, train_step
+from engine.model.builders import energy_transformer
+from engine.model.network import Network
+from engine.model.params import initial_params
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import percent
 from experiments.transformer.sequences import TEST, TRAINING, VALIDATION, draw_sequences

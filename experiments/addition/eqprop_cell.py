@@ -13,14 +13,14 @@ import numpy as np
 
 from engine.arrays import FloatArray
 from engine.backend import Backend, Relaxation
-from engine.compiled import NumbaBackend
-from engine.network import layered
-from engine.optimizer import Adam
-from engine.params import initial_params
-from engine.predict import predict_outputs
-from engine.run import Epoch
-from engine.spectral import SpectralCap
-from engine.train import Training, fit
+from engine.compiled.backend import NumbaBackend
+from engine.learning.optimizer import Adam
+from engine.learning.predict import predict_outputs
+from engine.learning.run import Epoch
+from engine.learning.spectral import SpectralCap
+from engine.learning.training import Training, fit
+from engine.model.builders import layered
+from engine.model.params import initial_params
 from experiments.addition.data import DIGITS, SUM_DIGITS, Numbers, Pairs
 
 BASE, CARRIES = 10, 2

@@ -8,12 +8,12 @@ import numpy as np
 
 from adapters.torch_backend import TorchBackend
 from engine.backend import Relaxation
-from engine.compiled import NumbaBackend
-from engine.network import looped_mlp
-from engine.optimizer import Adam
-from engine.params import initial_params
-from engine.spectral import SpectralCap
-from engine.train import Training
+from engine.compiled.backend import NumbaBackend
+from engine.learning.optimizer import Adam
+from engine.learning.spectral import SpectralCap
+from engine.learning.training import Training
+from engine.model.builders import looped_mlp
+from engine.model.params import initial_params
 from experiments.benchmark.learners import EqPropLearner, Learner, feedforward, unrolled
 from experiments.benchmark.timing import Spread, fixed_threads, seconds_of, spread
 from experiments.tasks import TASKS, Split, TaskError

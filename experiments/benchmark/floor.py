@@ -12,10 +12,10 @@ from adapters.torch_arrays import torch
 from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Relaxation
-from engine.compiled import NumbaBackend
-from engine.network import looped_mlp
-from engine.params import initial_params
-from engine.spectral import recurrent_norm
+from engine.compiled.backend import NumbaBackend
+from engine.learning.spectral import recurrent_norm
+from engine.model.builders import looped_mlp
+from engine.model.params import initial_params
 from experiments.benchmark.timing import Contestant, Effort, Spread, fixed_threads, interleave
 
 STEPS = 30

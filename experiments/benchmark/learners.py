@@ -14,14 +14,14 @@ import numpy as np
 from adapters.torch_arrays import torch
 from engine.arrays import FloatArray
 from engine.backend import Backend
-from engine.network import Network
-from engine.optimizer import scheduled
-from engine.params import Params
-from engine.predict import evaluate
-from engine.run import Run
-from engine.spectral import SpectralCap, starting_vectors
-from engine.threads import fitting_threads
-from engine.train import Training, train_step
+from engine.compiled.threads import fitting_threads
+from engine.learning.optimizer import scheduled
+from engine.learning.predict import evaluate
+from engine.learning.run import Run
+from engine.learning.spectral import SpectralCap, starting_vectors
+from engine.learning.training import Training, train_step
+from engine.model.network import Network
+from engine.model.params import Params
 from experiments.tasks import Split
 
 TRIAL_STEPS = 40

@@ -70,9 +70,9 @@ def measure(setting: Setting) -> Footprint:
 def _train(setting: Setting, count: int) -> float:
     """Take `count` training steps; return the seconds of the fastest but for the first."""
     from engine import Adam, NumbaBackend, Relaxation, SpectralCap, Training, initial_params
-    from engine.network import layered, looped_mlp
-    from engine.run import Run
-    from engine.train import Step, train_step
+    from engine.learning.run import Run
+    from engine.learning.training import Step, train_step
+    from engine.model.builders import layered, looped_mlp
 
     step: Step = train_step
     if setting.learner == "bptt":

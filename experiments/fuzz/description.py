@@ -10,16 +10,17 @@ import numpy as np
 from hypothesis import strategies as st
 
 from engine.backend import Relaxation
-from engine.checkpoint import load, save
-from engine.compiled import NumbaBackend
+from engine.compiled.backend import NumbaBackend
 from engine.errors import EngineError
-from engine.estimator import centered, symmetric
-from engine.network import Layer, layered, looped_mlp
-from engine.optimizer import SGD, Adam
-from engine.params import initial_params
-from engine.run import Run
-from engine.spectral import SpectralCap
-from engine.train import Training, train_step
+from engine.learning.checkpoint import load, save
+from engine.learning.estimator import centered, symmetric
+from engine.learning.optimizer import SGD, Adam
+from engine.learning.run import Run
+from engine.learning.spectral import SpectralCap
+from engine.learning.training import Training, train_step
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Layer
+from engine.model.params import initial_params
 from experiments.fuzz.strategies import Case, wild_cases
 from experiments.fuzz.theory import theory
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from adapters.torch_backend import TorchBackend
-from engine import dynamics
 from engine.arrays import FloatArray
 from engine.backend import Relaxation
 from engine.errors import DivergenceError
-from engine.params import Params
+from engine.model import dynamics
+from engine.model.params import Params
 from experiments.fuzz.strategies import (
     Case,
     cases,

@@ -7,14 +7,14 @@ import numpy as np
 from adapters.torch_autograd import implicit_gradient
 from engine.arrays import BoolArray, FloatArray
 from engine.backend import Clamped, Relaxation
-from engine.coupling import Lateral
-from engine.estimator import Estimator, centered, estimate, one_sided
-from engine.network import Network
-from engine.optimizer import SGD, Adam
-from engine.params import Params
-from engine.run import Run
-from engine.spectral import SpectralCap, recurrent_norm
-from engine.train import Training, train_step
+from engine.couplings.dense import Lateral
+from engine.learning.estimator import Estimator, centered, estimate, one_sided
+from engine.learning.optimizer import SGD, Adam
+from engine.learning.run import Run
+from engine.learning.spectral import SpectralCap, recurrent_norm
+from engine.learning.training import Training, train_step
+from engine.model.network import Network
+from engine.model.params import Params
 from experiments.fuzz.strategies import (
     Case,
     cases,

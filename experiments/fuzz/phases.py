@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Clamped, Equilibrium, Relaxation
-from engine.estimator import Report, estimate, named_estimator
+from engine.learning.estimator import Report, estimate, named_estimator
 from experiments.fuzz.strategies import Case, cases, quadratic_networks, wild_cases
 from experiments.fuzz.theory import theory
 

@@ -11,18 +11,18 @@ from typing import Any, Literal
 import numpy as np
 from hypothesis import strategies as st
 
-from engine import dynamics
 from engine.arrays import FloatArray
-from engine.attention import Attention, Hopfield
 from engine.backend import Clamped, Solver
-from engine.checkpoint import describe_network, network_from
-from engine.compiled import NumbaBackend
-from engine.network import Network, layered, looped_mlp
-from engine.params import Params, initial_params
-from engine.readout import SoftmaxReadout
-from engine.spectral import has_cap, recurrent_norm
-from engine.tokens import TokenReadout
-from engine.transformer import energy_transformer
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.readout import SoftmaxReadout
+from engine.couplings.tokens import TokenReadout
+from engine.learning.checkpoint import describe_network, network_from
+from engine.learning.spectral import has_cap, recurrent_norm
+from engine.model import dynamics
+from engine.model.builders import energy_transformer, layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
 
 SIZES = st.integers(1, 7)
 BETAS = (0.0, 0.02, -0.02)

@@ -3,12 +3,12 @@
 import numpy as np
 
 from engine.arrays import FloatArray, IntArray
-from engine.attention import Attention
 from engine.backend import Equilibrium, Relaxation
-from engine.compiled import NumbaBackend
-from engine.params import Params
-from engine.readout import SoftmaxReadout, SquaredError
-from engine.tokens import TokenReadout
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.attention import Attention
+from engine.couplings.readout import SoftmaxReadout, SquaredError
+from engine.couplings.tokens import TokenReadout
+from engine.model.params import Params
 from experiments.fuzz.phases import assert_same
 from experiments.fuzz.strategies import Case, cases, looped, smooth_networks, wild_cases
 from experiments.fuzz.theory import theory

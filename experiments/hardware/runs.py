@@ -9,11 +9,12 @@ from threadpoolctl import threadpool_limits
 
 from engine.arrays import FloatArray, IntArray
 from engine.errors import EngineError, NudgeWarning
-from engine.network import Network, looped_mlp
-from engine.params import initial_params
-from engine.predict import evaluate
-from engine.run import Epoch
-from engine.train import fit, train_step
+from engine.learning.predict import evaluate
+from engine.learning.run import Epoch
+from engine.learning.training import fit, train_step
+from engine.model.builders import looped_mlp
+from engine.model.network import Network
+from engine.model.params import initial_params
 from experiments.hardware.settings import SUBSTRATES, Settings
 from experiments.tasks import Task
 from hw_sim.backprop import Rival, feedforward

@@ -6,9 +6,9 @@ from typing import Any
 
 from engine.backend import Relaxation
 from engine.errors import EngineError
-from engine.optimizer import Adam
-from engine.spectral import SpectralCap
-from engine.train import Training
+from engine.learning.optimizer import Adam
+from engine.learning.spectral import SpectralCap
+from engine.learning.training import Training
 from hw_sim.devices import CrossbarConfig
 from hw_sim.digital import DigitalConfig
 from hw_sim.spiking import SpikingConfig

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from engine.network import Network
+from engine.model.network import Network
 from experiments.hardware.runs import Outcome
 from experiments.hardware.settings import RIVALS, SUBSTRATES
 from experiments.reporting.number_text import in_units

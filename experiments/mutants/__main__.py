@@ -36,7 +36,7 @@ from experiments.output import prepare_output
 from experiments.shell import guarded, make_console
 
 ROOT = Path(__file__).parents[2]
-FILES = ("engine/*.py", "hw_sim/*.py", "golden/*.py", "experiments/statistics.py")
+FILES = ("engine/**/*.py", "hw_sim/**/*.py", "golden/**/*.py", "experiments/statistics.py")
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT, lists: Path = HERE) -> int:
@@ -189,7 +189,12 @@ def _percent(text: str) -> float:
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("experiments.mutants", __doc__)
     add = parser.add_argument
-    add("--files", nargs="+", metavar="GLOB", help="only of these files, as engine/kernels.py")
+    add(
+        "--files",
+        nargs="+",
+        metavar="GLOB",
+        help="only of these files, as engine/backend.py",
+    )
     add("--tests", nargs="+", default=TESTS, metavar="GLOB", help="only these files of tests")
     add("--only", nargs="+", metavar="ID", help="only these mutants")
     add("--sample", type=positive, metavar="N", help="so many, chosen by --seed (all)")

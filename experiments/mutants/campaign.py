@@ -35,7 +35,7 @@ Place: TypeAlias = Callable[[bool], Workplace]
 
 TESTS = (
     "tests/test_conformance*.py",
-    "tests/engine/test_*.py",
+    "tests/engine/**/test_*.py",
     "tests/golden/test_*.py",
     "tests/hw_sim/test_*.py",
     "tests/experiments/test_statistics.py",
@@ -130,7 +130,7 @@ class Campaign:
     def learn(self, say: Callable[[str], None]) -> dict[str, Measured]:
         """Run all tests on the code as it is, where that is not known; refuse if one fails."""
         cache = self.out / "tests.json"
-        code = digest_of(path for name in FOLDERS[:-1] for path in (self.root / name).glob("*.py"))
+        code = digest_of(path for name in FOLDERS[:-1] for path in (self.root / name).rglob("*.py"))
         digests = {file: f"{FORMAT}-{code}-{digest}" for file, digest in self.test_files.items()}
         kept = load_measured(cache)
         known = {f: kept[f] for f, d in digests.items() if f in kept and kept[f].digest == d}

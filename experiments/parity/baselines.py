@@ -9,15 +9,15 @@ from adapters.torch_arrays import torch, unpack
 from adapters.torch_autograd import loss, relax_through
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Backend
-from engine.estimator import Report
-from engine.run import Epoch, Run
-from engine.train import Training, descend
+from engine.learning.estimator import Report
+from engine.learning.run import Epoch, Run
+from engine.learning.training import Training, descend
 
 
 def bptt_step(
     backend: Backend, x: FloatArray, y: FloatArray, training: Training, run: Run, total: int
 ) -> Report:
-    """Update by backpropagation through the free relaxation; a step for `engine.train.fit`.
+    """Update by backpropagation through the free relaxation; a step for `engine.fit`.
 
     Only the gradient differs from EqProp: optimizer, cap and order of the batches are its own.
     """

@@ -12,14 +12,15 @@ from adapters.torch_arrays import torch
 from adapters.torch_autograd import implicit_gradient
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation, Solver
-from engine.compiled import NumbaBackend
+from engine.compiled.backend import NumbaBackend
 from engine.errors import EngineError, NudgeWarning
-from engine.estimator import estimate, phases_of
-from engine.network import Network, layered, looped_mlp
-from engine.params import initial_params
-from engine.predict import predict_proba, targets_of
-from engine.run import Epoch
-from engine.train import Training, fit, train_step
+from engine.learning.estimator import estimate, phases_of
+from engine.learning.predict import predict_proba, targets_of
+from engine.learning.run import Epoch
+from engine.learning.training import Training, fit, train_step
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import initial_params
 from experiments.parity.baselines import FeedForward, bptt_step
 from experiments.parity.settings import Settings
 from experiments.records import Point, Record

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from engine.backend import Relaxation, Solver
-from engine.optimizer import Adam
-from engine.spectral import SpectralCap
-from engine.train import Training
+from engine.learning.optimizer import Adam
+from engine.learning.spectral import SpectralCap
+from engine.learning.training import Training
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from threading import Event, Thread
 import numpy as np
 from rich.console import Console
 
-from engine.compiled import NumbaBackend
+from engine.compiled.backend import NumbaBackend
 from engine.errors import EngineError
-from engine.params import Params
+from engine.model.params import Params
 from engine.progress import progress_bar
 from experiments.machine import describe_machine
 from experiments.options import add_out, add_workers, command_parser, parse, positive, seed_count

@@ -6,12 +6,12 @@ import numpy as np
 
 from adapters.torch_autograd import implicit_gradient
 from engine.arrays import FloatArray, IntArray
-from engine.attention import Attention
 from engine.backend import Backend, Clamped, Relaxation
-from engine.compiled import NumbaBackend
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.attention import Attention
+from engine.couplings.tokens import TokenReadout
 from engine.errors import EngineError
-from engine.estimator import centered, estimate
-from engine.tokens import TokenReadout
+from engine.learning.estimator import centered, estimate
 from experiments.transformer.sequences import TEST, VALIDATION, SequenceTask, draw_sequences
 from experiments.transformer.settings import Settings
 

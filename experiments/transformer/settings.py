@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from engine.backend import Relaxation
-from engine.network import Network
-from engine.transformer import energy_transformer
+from engine.model.builders import energy_transformer
+from engine.model.network import Network
 
 FIRST_SEED = 42
 FEW_STEPS = 30

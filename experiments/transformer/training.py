@@ -9,14 +9,14 @@ import numpy as np
 from adapters.torch_arrays import torch, unpack
 from adapters.torch_autograd import loss, relax_through
 from engine.arrays import FloatArray, IntArray
-from engine.attention import Attention
-from engine.compiled import NumbaBackend
-from engine.network import Network
-from engine.optimizer import Adam, scheduled
-from engine.params import initial_params
-from engine.run import Run
-from engine.tokens import TokenReadout
-from engine.train import Training, descend, train_step
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.attention import Attention
+from engine.couplings.tokens import TokenReadout
+from engine.learning.optimizer import Adam, scheduled
+from engine.learning.run import Run
+from engine.learning.training import Training, descend, train_step
+from engine.model.network import Network
+from engine.model.params import initial_params
 from experiments.transformer.measures import Moment, measure_moment
 from experiments.transformer.sequences import TASKS, TRAINING, draw_sequences
 from experiments.transformer.settings import Settings

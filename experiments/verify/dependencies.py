@@ -12,10 +12,10 @@ import numpy as np
 
 from engine.arrays import BoolArray, FloatArray
 from engine.backend import Backend, Clamped, Equilibrium
-from engine.coupling import Coupling
-from engine.link import INPUT
-from engine.network import Network
-from engine.params import Params, partners
+from engine.couplings.coupling import Coupling
+from engine.couplings.link import INPUT
+from engine.model.network import Network
+from engine.model.params import Params, partners
 
 Rule: TypeAlias = Callable[[Params, Clamped, Sequence[tuple[float, Equilibrium]]], FloatArray]
 """The update `(network.size,)` from weights, a clamped batch and pairs of coefficient and phase."""

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.compiled import NumbaBackend
-from engine.params import initial_params
-from engine.spectral import SpectralCap
-from engine.train import Step, Training, fit, train_step
+from engine.compiled.backend import NumbaBackend
+from engine.learning.spectral import SpectralCap
+from engine.learning.training import Step, Training, fit, train_step
+from engine.model.params import initial_params
 from experiments.parity.contestants import Job
 from experiments.parity.settings import settings_for
 from experiments.tasks import Split, find_task

@@ -16,11 +16,12 @@ from typing import TypeAlias
 import numpy as np
 
 from engine.backend import Backend, Relaxation
-from engine.compiled import NumbaBackend
-from engine.network import Network, looped_mlp
-from engine.params import Params, initial_params
-from engine.run import Run
-from engine.train import Training, train_step
+from engine.compiled.backend import NumbaBackend
+from engine.learning.run import Run
+from engine.learning.training import Training, train_step
+from engine.model.builders import looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
 from experiments.pool import watch_parent
 
 INPUTS, HIDDEN, OUTPUTS, BATCH = 64, 256, 10, 128

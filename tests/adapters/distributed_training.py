@@ -14,9 +14,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from adapters.torch_module import EqPropModule
 from engine.backend import Relaxation
-from engine.network import looped_mlp
-from engine.params import initial_params
-from engine.spectral import SpectralCap
+from engine.learning.spectral import SpectralCap
+from engine.model.builders import looped_mlp
+from engine.model.params import initial_params
 
 SAMPLES, UPDATES = 12, 6
 

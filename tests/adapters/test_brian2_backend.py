@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from engine import NumbaBackend, Relaxation, centered, estimate
-from engine.network import Network, layered, looped_mlp
-from engine.params import initial_params
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import initial_params
 
 pytest.importorskip("brian2", reason="Brian2 is an extra")
 from adapters.brian2_backend import Brian2Backend

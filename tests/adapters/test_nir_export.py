@@ -24,14 +24,15 @@ from adapters.nir_export import (
     write_nir,
 )
 from engine.backend import Relaxation
-from engine.compiled import NumbaBackend
-from engine.coupling import Bias, InputDrive, Lateral
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.dense import Bias, InputDrive, Lateral
+from engine.couplings.readout import SquaredError
 from engine.errors import CheckpointError, EngineError
-from engine.estimator import four_point
-from engine.network import Layer, Network, layered, looped_mlp
-from engine.params import Params, initial_params
-from engine.readout import SquaredError
-from engine.spectral import recurrent_norm
+from engine.learning.estimator import four_point
+from engine.learning.spectral import recurrent_norm
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Layer, Network
+from engine.model.params import Params, initial_params
 from experiments.fuzz.strategies import quadratic_networks, random_params
 
 

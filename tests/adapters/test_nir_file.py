@@ -14,8 +14,8 @@ from joblib import Parallel, delayed
 from adapters import nir_file
 from adapters.nir_export import read_nir, to_nir, write_nir
 from engine.errors import CheckpointError
-from engine.network import looped_mlp
-from engine.params import Params, initial_params
+from engine.model.builders import looped_mlp
+from engine.model.params import Params, initial_params
 
 
 def draw() -> Params:

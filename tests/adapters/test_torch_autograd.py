@@ -7,9 +7,10 @@ from adapters.torch_autograd import bptt_gradient, implicit_gradient, loss, rela
 from adapters.torch_backend import TorchBackend
 from engine.backend import Relaxation
 from engine.errors import EngineError
-from engine.estimator import centered, estimate
-from engine.network import Network, layered, looped_mlp
-from engine.params import Params, initial_params
+from engine.learning.estimator import centered, estimate
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
 
 NETWORKS = {
     "looped": looped_mlp(3, 5, 3),

@@ -12,8 +12,9 @@ from adapters.torch_arrays import pick_device, present_devices
 from adapters.torch_backend import TorchBackend
 from engine.backend import Relaxation
 from engine.errors import EngineError
-from engine.network import Network, layered, looped_mlp
-from engine.params import initial_params
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import initial_params
 
 LOOPED = looped_mlp(4, 8, 3)
 

@@ -18,10 +18,11 @@ from adapters.torch_backend import TorchBackend
 from adapters.torch_module import EqPropModule, LinearCost
 from engine.backend import Relaxation
 from engine.errors import DivergenceError, EngineError
-from engine.estimator import Estimator, centered, estimate, four_point, one_sided
-from engine.network import Layer, Network, layered, looped_mlp
-from engine.params import Params, initial_params
-from engine.spectral import SpectralCap, recurrent_norm
+from engine.learning.estimator import Estimator, centered, estimate, four_point, one_sided
+from engine.learning.spectral import SpectralCap, recurrent_norm
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Layer, Network
+from engine.model.params import Params, initial_params
 from tests.adapters import distributed_training
 
 NETWORKS = {

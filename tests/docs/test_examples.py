@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from experiments import tree
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -66,12 +68,5 @@ def test_a_test_that_is_named_is_there(file: str, test: str) -> None:
     assert re.search(rf"^ *def {test}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
 
 
-def test_every_file_of_the_tree_is_there() -> None:
-    """In the tree a folder ends in a slash, and two more spaces lead into it."""
-    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    tree = text.split("## The tree\n\n```\n")[1].split("```")[0]
-    folders: list[str] = []
-    for line in tree.splitlines():
-        depth, name = (len(line) - len(line.lstrip())) // 2, line.split()[0]
-        folders[depth:] = [name]
-        assert Path(ROOT, *folders).exists(), "".join(folders)
+def test_the_tree_is_that_of_the_code() -> None:
+    assert tree.PAGE.read_text(encoding="utf-8") == tree.page(), "run make tree"

@@ -9,15 +9,16 @@ import pytest
 
 from engine.arrays import check_apart, checked_array, checked_matrix, checked_precision
 from engine.backend import Backend
-from engine.compiled import NumbaBackend
+from engine.compiled.backend import NumbaBackend
 from engine.errors import DivergenceError, EngineError
-from engine.estimator import centered, estimate, one_sided
-from engine.network import Network, layered, looped_mlp
-from engine.optimizer import SGD, Adam
-from engine.params import Params, initial_params
-from engine.predict import evaluate, predict_outputs
-from engine.run import Run
-from engine.train import Training, descend, fit, train_step
+from engine.learning.estimator import centered, estimate, one_sided
+from engine.learning.optimizer import SGD, Adam
+from engine.learning.predict import evaluate, predict_outputs
+from engine.learning.run import Run
+from engine.learning.training import Training, descend, fit, train_step
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
 
 NETWORKS = [looped_mlp(3, 5, 2), layered((3, 4, 5, 2)), layered((3, 4, 2), "tanh", "squared_error")]
 RNG = np.random.default_rng(0)

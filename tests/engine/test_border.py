@@ -23,14 +23,14 @@ from engine import (
     initial_params,
     looped_mlp,
 )
-from engine.attention import Attention, Hopfield
 from engine.border import checked
-from engine.coupling import Bias, Dense, InputDrive, Lateral
+from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
+from engine.couplings.readout import SoftmaxReadout, SquaredError
+from engine.couplings.tokens import Embedding, Position, TokenReadout
 from engine.errors import shown
-from engine.estimator import named_estimator
-from engine.readout import SoftmaxReadout, SquaredError
-from engine.run import Run
-from engine.tokens import Embedding, Position, TokenReadout
+from engine.learning.estimator import named_estimator
+from engine.learning.run import Run
 
 NETWORK = looped_mlp(3, 4, 2)
 RNG = np.random.default_rng(0)

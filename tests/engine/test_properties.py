@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import dynamics
 from engine.arrays import FloatArray
 from engine.backend import Relaxation
-from engine.compiled import NumbaBackend
-from engine.coupling import Lateral
-from engine.network import Layer, Network
-from engine.params import Params
-from engine.readout import SquaredError
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.dense import Lateral
+from engine.couplings.readout import SquaredError
+from engine.model import dynamics
+from engine.model.network import Layer, Network
+from engine.model.params import Params
 from experiments.fuzz.strategies import Case, cases
 
 TIGHT = Relaxation(3000, 1e-12)

@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import kernels
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Clamped, Equilibrium, Relaxation
-from engine.compiled import NumbaBackend
-from engine.coupling import Dense
-from engine.estimator import Report
-from engine.network import Network
-from engine.optimizer import Adam
-from engine.params import Params
-from engine.readout import SoftmaxReadout
-from engine.spectral import SpectralCap
+from engine.compiled.backend import NumbaBackend, kernels
+from engine.couplings.dense import Dense
+from engine.couplings.readout import SoftmaxReadout
+from engine.learning.estimator import Report
+from engine.learning.optimizer import Adam
+from engine.learning.spectral import SpectralCap
+from engine.model.network import Network
+from engine.model.params import Params
 from experiments.fuzz import description, phases, strategies
 from hw_sim import digital_kernels, real_kernels
 from hw_sim.cost import Bill

@@ -8,8 +8,8 @@ import pytest
 
 from adapters.torch_arrays import torch
 from engine.backend import Backend
-from engine.network import looped_mlp
-from engine.params import initial_params
+from engine.model.builders import looped_mlp
+from engine.model.params import initial_params
 from experiments.benchmark import __main__ as command
 from experiments.benchmark import epochs, floor, growth, timing
 from experiments.benchmark.epochs import BACKPROP, BPTT, EQPROP, Race

@@ -141,7 +141,9 @@ def _numbered(file: str) -> list[Mutant]:
     return mutants_of(file, (ROOT / file).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("file", ["engine/kernels.py", "hw_sim/cost.py", "golden/reference.py"])
+@pytest.mark.parametrize(
+    "file", ["engine/compiled/kernels.py", "hw_sim/cost.py", "golden/reference.py"]
+)
 def test_each_mutant_of_the_project_parses_is_new_and_has_one_name(file: str) -> None:
     found = _numbered(file)
     assert len({mutant.id for mutant in found}) == len(found) > 50
@@ -152,7 +154,9 @@ def test_each_mutant_of_the_project_parses_is_new_and_has_one_name(file: str) ->
 
 
 def test_a_diff_shows_the_line_with_the_fault_and_no_other() -> None:
-    mutant = next(m for m in _numbered("engine/optimizer.py") if "SGD.update:arith" in m.id)
+    mutant = next(
+        m for m in _numbered("engine/learning/optimizer.py") if "SGD.update:arith" in m.id
+    )
     signs = [line for line in mutant.diff.splitlines() if line[0] in "+-"][2:]
     assert signs == [
         "-        velocity *= self.momentum",

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from engine.backend import Relaxation
-from engine.compiled import NumbaBackend
-from engine.network import layered, looped_mlp
-from engine.params import initial_params
-from engine.predict import targets_of
-from engine.train import Training, fit
+from engine.compiled.backend import NumbaBackend
+from engine.learning.predict import targets_of
+from engine.learning.training import Training, fit
+from engine.model.builders import layered, looped_mlp
+from engine.model.params import initial_params
 from experiments.parity import contestants
 from experiments.parity.baselines import FeedForward
 from experiments.parity.contestants import (

@@ -7,14 +7,14 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from adapters.torch_arrays import torch
 from engine.backend import Relaxation
-from engine.compiled import NumbaBackend
-from engine.network import looped_mlp
-from engine.optimizer import Adam, scheduled
-from engine.params import initial_params
-from engine.predict import targets_of
-from engine.run import Run
-from engine.spectral import SpectralCap, recurrent_norm
-from engine.train import Training, fit, train_step
+from engine.compiled.backend import NumbaBackend
+from engine.learning.optimizer import Adam, scheduled
+from engine.learning.predict import targets_of
+from engine.learning.run import Run
+from engine.learning.spectral import SpectralCap, recurrent_norm
+from engine.learning.training import Training, fit, train_step
+from engine.model.builders import looped_mlp
+from engine.model.params import initial_params
 from experiments.parity.baselines import FeedForward, bptt_step
 from experiments.parity.contestants import run_job
 from experiments.parity.runs import CONTESTANTS

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from engine.compiled import NumbaBackend
+from engine.compiled.backend import NumbaBackend
 from engine.errors import EngineError
-from engine.estimator import SAFE_NUDGE
-from engine.network import layered, looped_mlp
-from engine.params import Params, initial_params
+from engine.learning.estimator import SAFE_NUDGE
+from engine.model.builders import layered, looped_mlp
+from engine.model.params import Params, initial_params
 from golden.bias import BETAS, ORDERS, RANGE, TOP_BIAS, BiasOrder, measure_bias_order, telling_betas
 from golden.fidelity import (
     Fidelity,

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from engine.compiled import NumbaBackend
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.readout import SquaredError
 from engine.errors import EngineError
-from engine.params import initial_params
-from engine.readout import SquaredError
-from engine.spectral import has_cap, recurrent_norm
+from engine.learning.spectral import has_cap, recurrent_norm
+from engine.model.params import initial_params
 from golden import cases
 from golden.cases import (
     CAP,

@@ -8,9 +8,9 @@ import pytest
 import golden.__main__ as command
 from engine.arrays import FloatArray
 from engine.backend import Clamped, Equilibrium, Relaxation
-from engine.compiled import NumbaBackend
+from engine.compiled.backend import NumbaBackend
 from engine.errors import EngineError
-from engine.network import layered, looped_mlp
+from engine.model.builders import layered, looped_mlp
 
 
 class WrongUnit(NumbaBackend):

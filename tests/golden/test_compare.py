@@ -9,10 +9,10 @@ import pytest
 from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
-from engine.compiled import NumbaBackend
-from engine.coupling import Coupling
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.coupling import Coupling
 from engine.errors import EngineError
-from engine.network import layered
+from engine.model.builders import layered
 from golden.cases import CAP, UNCAPPED, Case, initial_case, judged_networks, trained_case
 from golden.compare import OUTPUT, compare_rules, compare_steps, format_steps
 from golden.metric import Metric, format_metrics

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from engine.activation import ACTIVATIONS
-from engine.coupling import Dense, InputDrive, Lateral
-from engine.link import Link, Shapes, dense
-from engine.network import Layer, Network, looped_mlp
-from engine.readout import SoftmaxReadout
+from engine.couplings.dense import Dense, InputDrive, Lateral
+from engine.couplings.link import Link, Shapes, dense
+from engine.couplings.readout import SoftmaxReadout
+from engine.model.activation import ACTIVATIONS
+from engine.model.builders import looped_mlp
+from engine.model.network import Layer, Network
 from experiments.fuzz.strategies import transformers
 from golden import couplings
 from golden.cases import judged_networks

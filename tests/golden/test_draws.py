@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from engine.coupling import Lateral
-from engine.network import Network, layered, looped_mlp
-from engine.params import Params
-from engine.tokens import TokenReadout
-from engine.transformer import energy_transformer
+from engine.couplings.dense import Lateral
+from engine.couplings.tokens import TokenReadout
+from engine.model.builders import energy_transformer, layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params
 from golden.directions import random_directions, symmetric_basis
 from golden.draws import draw_inputs, draw_probabilities, draw_targets
 from golden.metric import Metric, format_metrics, format_table

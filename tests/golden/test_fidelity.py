@@ -5,11 +5,11 @@ import pytest
 
 from adapters.torch_autograd import bptt_gradient, implicit_gradient
 from engine.arrays import FloatArray
-from engine.compiled import NumbaBackend
+from engine.compiled.backend import NumbaBackend
 from engine.errors import EngineError
-from engine.estimator import Estimator, centered, one_sided
-from engine.network import layered, looped_mlp
-from engine.params import Params, initial_params
+from engine.learning.estimator import Estimator, centered, one_sided
+from engine.model.builders import layered, looped_mlp
+from engine.model.params import Params, initial_params
 from golden import bias
 from golden.bias import ORDERS, BiasOrder, measure_bias_order
 from golden.cases import CAP, Case, initial_case, smooth_networks, trained_case

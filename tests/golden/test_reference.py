@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from engine.backend import Relaxation
-from engine.compiled import NumbaBackend
-from engine.coupling import InputDrive
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.dense import InputDrive
+from engine.couplings.readout import SoftmaxReadout
 from engine.errors import DivergenceError, EngineError
-from engine.network import Layer, Network, layered, looped_mlp
-from engine.params import Params, initial_params
-from engine.readout import SoftmaxReadout
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Layer, Network
+from engine.model.params import Params, initial_params
 from golden.reference import ReferenceBackend
 from golden.scalar import activate, predict
 

@@ -8,10 +8,11 @@ import pytest
 import golden.__main__ as command
 from engine.arrays import FloatArray
 from engine.backend import Clamped, Equilibrium, Relaxation
-from engine.compiled import NumbaBackend
-from engine.estimator import centered
-from engine.network import Network, layered, looped_mlp
-from engine.params import Params
+from engine.compiled.backend import NumbaBackend
+from engine.learning.estimator import centered
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params
 from golden import report
 from golden.bias import ORDERS, BiasOrder
 from golden.cases import Case, initial_case

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from engine.arrays import by_sample
-from engine.coupling import Coupling
-from engine.network import Network, layered, looped_mlp
-from engine.params import Params
-from engine.transformer import energy_transformer
+from engine.couplings.coupling import Coupling
+from engine.model.builders import energy_transformer, layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params
 from golden import scalar
 from golden.draws import draw_inputs, draw_probabilities
 

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engine.backend import Relaxation
-from engine.coupling import Bias, Dense, InputDrive, Lateral
-from engine.network import Layer, Network, looped_mlp
-from engine.params import Params
-from engine.readout import SoftmaxReadout, SquaredError
+from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
+from engine.couplings.readout import SoftmaxReadout, SquaredError
+from engine.model.builders import looped_mlp
+from engine.model.network import Layer, Network
+from engine.model.params import Params
 
 LAYERS = (Layer("low", (3,)), Layer("middle", (2,), "hard_sigmoid"), Layer("top", (2,)))
 COUPLINGS = (

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import floor
 
-from engine.coupling import Bias
-from engine.network import Network
+from engine.couplings.dense import Bias
+from engine.model.network import Network
 from hw_sim.devices import CrossbarConfig
 from tests.hw_sim.hand_chip import HandChip
 

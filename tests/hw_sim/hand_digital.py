@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import exp, floor, log2
 
-from engine.network import Network
+from engine.model.network import Network
 from hw_sim.digital import DigitalConfig
 from tests.hw_sim.hand_chip import HandChip
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import ceil, sqrt
 
-from engine.network import Network
+from engine.model.network import Network
 from hw_sim.spiking import SpikingConfig
 from tests.hw_sim.hand_chip import HandChip
 

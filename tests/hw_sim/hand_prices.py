@@ -1,6 +1,6 @@
 """A technology with a price for everything, and a run in which everything happened."""
 
-from engine.network import Network
+from engine.model.network import Network
 from hw_sim.cost import Bill, Design
 from hw_sim.counts import PHASES, OpCounts, WordCount
 from hw_sim.layout import KINDS

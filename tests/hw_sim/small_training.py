@@ -6,8 +6,9 @@ import numpy as np
 
 from engine import SGD, Training, evaluate, fit
 from engine.backend import Backend, Relaxation
-from engine.network import Network, looped_mlp
-from engine.params import Params, initial_params
+from engine.model.builders import looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
 
 NETWORK = looped_mlp(6, 10, 3)
 TRAINING = Training(

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from engine.backend import Relaxation
-from engine.network import Network, layered, looped_mlp
-from engine.params import Params, initial_params
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
 from hw_sim.audit import AuditError, Memory, Rules, Trace, check_locality
 from hw_sim.audited import (
     audit_backprop,

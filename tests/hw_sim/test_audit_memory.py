@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.network import Network, layered, looped_mlp
-from engine.params import Params, initial_params
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
 from hw_sim import real_kernels
 from hw_sim.audit import (
     AuditError,

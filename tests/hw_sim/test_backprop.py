@@ -6,9 +6,9 @@ import pytest
 from adapters.torch_autograd import bptt_gradient
 from engine import SGD, NumbaBackend, Training, fit
 from engine.errors import EngineError
-from engine.network import layered, looped_mlp
-from engine.params import Params, initial_params
-from engine.predict import predict_outputs
+from engine.learning.predict import predict_outputs
+from engine.model.builders import layered, looped_mlp
+from engine.model.params import Params, initial_params
 from hw_sim.backprop import Rival, feedforward
 from hw_sim.crossbar import CrossbarBackend, CrossbarConfig
 from hw_sim.digital import DigitalBackend, DigitalConfig

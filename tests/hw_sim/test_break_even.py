@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.network import looped_mlp
+from engine.model.builders import looped_mlp
 from hw_sim.break_even import (
     Swing,
     break_even_map,

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import dynamics
 from engine.backend import Relaxation
 from engine.errors import EngineError
-from engine.network import Network, looped_mlp
-from engine.params import Params, initial_params
-from engine.transformer import energy_transformer
+from engine.model import dynamics
+from engine.model.builders import energy_transformer, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
 from hw_sim.backprop import Rival
 from hw_sim.counts import OpCounts
 from hw_sim.crossbar import CrossbarBackend, CrossbarConfig

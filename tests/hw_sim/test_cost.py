@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.network import layered, looped_mlp
+from engine.model.builders import layered, looped_mlp
 from hw_sim.cost import Bill, Design, grouped
 from hw_sim.counts import OpCounts, WordCount
 from hw_sim.technology import TechnologyError, shipped_technologies

@@ -8,10 +8,11 @@ import pytest
 
 from engine import SGD, Relaxation, Training, centered, estimate
 from engine.backend import Backend
-from engine.network import Network, layered, looped_mlp
-from engine.params import initial_params
-from engine.run import Run
-from engine.train import train_step
+from engine.learning.run import Run
+from engine.learning.training import train_step
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import initial_params
 from golden.reference import ReferenceBackend
 from hw_sim.counts import OpCounts, dense_counts, optimizer_counts
 from hw_sim.crossbar import CrossbarBackend

@@ -10,7 +10,7 @@ from hypothesis import given
 from engine import NumbaBackend, evaluate, fit
 from engine.backend import Relaxation
 from engine.errors import EngineError
-from engine.params import Params
+from engine.model.params import Params
 from experiments.fuzz.strategies import Case, cases, smooth_networks
 from hw_sim.crossbar import CrossbarBackend
 from hw_sim.devices import CellArray, CrossbarConfig, converter_step

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from engine.backend import Relaxation
-from engine.network import Network, layered
-from engine.params import Params, initial_params
+from engine.model.builders import layered
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
 from hw_sim.crossbar import CrossbarBackend
 from hw_sim.devices import CrossbarConfig
 from tests.hw_sim.hand_chip import NETWORKS, HandChip

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.errors import EngineError
-from engine.params import Params, initial_params
+from engine.model.params import Params, initial_params
 from hw_sim.crossbar import CrossbarBackend
 from hw_sim.devices import CellArray, CrossbarConfig
 from tests.hw_sim.hand_chip import NETWORKS

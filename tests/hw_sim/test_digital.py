@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import NumbaBackend, dynamics
+from engine import NumbaBackend
 from engine.arrays import FloatArray
 from engine.backend import Relaxation
 from engine.errors import EngineError
-from engine.network import looped_mlp
-from engine.params import Params, initial_params
-from engine.spectral import recurrent_norm
+from engine.learning.spectral import recurrent_norm
+from engine.model import dynamics
+from engine.model.builders import looped_mlp
+from engine.model.params import Params, initial_params
 from experiments.fuzz.strategies import Case, cases, quadratic_networks, random_params
 from hw_sim.digital import RANDOM_BITS, DigitalBackend, DigitalConfig
 from tests.hw_sim.small_training import LEARNED, held_out_cost

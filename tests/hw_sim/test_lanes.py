@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.network import Network
+from engine.model.network import Network
 from hw_sim.cost import Bill, Design
 from hw_sim.counts import OpCounts
 from tests.hw_sim.hand_chip import NETWORKS, HandChip

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from engine import SGD, Adam
-from engine.network import Network
-from engine.params import initial_params
+from engine.model.network import Network
+from engine.model.params import initial_params
 from hw_sim.counts import Footprint, OpCounts, WordCount, dense_counts, optimizer_counts
 from hw_sim.crossbar import CrossbarBackend, CrossbarConfig
 from hw_sim.digital import DigitalBackend, DigitalConfig

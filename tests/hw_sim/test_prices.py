@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.network import Network
+from engine.model.network import Network
 from hw_sim.cost import Bill, Design, Range, grouped, spread
 from hw_sim.counts import OpCounts
 from hw_sim.layout import KINDS

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from engine.backend import Equilibrium, Relaxation
-from engine.network import Network
-from engine.params import Params
+from engine.model.network import Network
+from engine.model.params import Params
 from hw_sim.crossbar import CrossbarBackend, CrossbarConfig
 from hw_sim.digital import DigitalBackend, DigitalConfig
 from hw_sim.spiking import SpikingBackend, SpikingConfig

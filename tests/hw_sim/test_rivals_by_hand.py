@@ -10,9 +10,10 @@ import pytest
 
 from engine import SGD, Training
 from engine.errors import EngineError
-from engine.network import Network, layered, looped_mlp
-from engine.params import Params, initial_params
-from engine.run import Run
+from engine.learning.run import Run
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
 from hw_sim.backprop import Rival, feedforward
 from hw_sim.counts import WordCount
 from hw_sim.crossbar import CrossbarBackend, CrossbarConfig

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from engine import NumbaBackend
 from engine.backend import Relaxation
+from engine.couplings.readout import SoftmaxReadout
 from engine.errors import EngineError
-from engine.network import layered, looped_mlp
-from engine.params import initial_params
-from engine.readout import SoftmaxReadout
+from engine.model.builders import layered, looped_mlp
+from engine.model.params import initial_params
 from experiments.fuzz.strategies import Case, cases, quadratic_networks
 from hw_sim.spiking import SpikingBackend, SpikingConfig, fan_out
 from tests.hw_sim.small_training import LEARNED, held_out_cost

@@ -7,10 +7,10 @@ import numpy as np
 
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
-from engine.compiled import NumbaBackend
-from engine.params import initial_params
-from engine.predict import predict_proba
-from engine.train import fit
+from engine.compiled.backend import NumbaBackend
+from engine.learning.predict import predict_proba
+from engine.learning.training import fit
+from engine.model.params import initial_params
 from experiments.parity.contestants import TEST_STEPS, FlippedBackend, Job
 from experiments.parity.settings import settings_for
 from experiments.reporting.document import Badge, Cell, Table

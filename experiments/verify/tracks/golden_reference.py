@@ -10,10 +10,9 @@ import numpy as np
 from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray
 from engine.backend import Backend, Relaxation
-from engine.compiled import NumbaBackend
-from engine.network import layered, looped_mlp
-from engine.spectral import has_cap
-from engine.transformer import energy_transformer
+from engine.compiled.backend import NumbaBackend
+from engine.learning.spectral import has_cap
+from engine.model.builders import energy_transformer, layered, looped_mlp
 from experiments.reporting.document import Table
 from experiments.verify.digits import seeds
 from experiments.verify.track import Check, Effort, Finding, Size, Track

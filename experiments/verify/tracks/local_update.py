@@ -10,11 +10,12 @@ from adapters.torch_autograd import bptt_gradient
 from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray
 from engine.backend import Clamped, Equilibrium, Relaxation
-from engine.compiled import NumbaBackend
-from engine.network import Network, layered, looped_mlp
-from engine.optimizer import Adam
-from engine.params import Params
-from engine.spectral import SpectralCap, recurrent_norm, starting_vectors
+from engine.compiled.backend import NumbaBackend
+from engine.learning.optimizer import Adam
+from engine.learning.spectral import SpectralCap, recurrent_norm, starting_vectors
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params
 from experiments.reporting.document import Table
 from experiments.verify.dependencies import (
     Offence,

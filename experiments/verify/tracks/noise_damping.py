@@ -10,9 +10,9 @@ from matplotlib.ticker import FuncFormatter
 
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Relaxation
-from engine.compiled import NumbaBackend
-from engine.params import Params
-from engine.spectral import recurrent_matrix, recurrent_norm
+from engine.compiled.backend import NumbaBackend
+from engine.learning.spectral import recurrent_matrix, recurrent_norm
+from engine.model.params import Params
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import number
 from experiments.reporting.picture import Picture, take_picture

@@ -8,11 +8,12 @@ import numpy as np
 
 from adapters.torch_autograd import bptt_gradient, implicit_gradient
 from engine.arrays import FloatArray
-from engine.compiled import NumbaBackend
-from engine.estimator import centered
-from engine.network import Network, layered, looped_mlp
-from engine.params import Params
-from engine.predict import targets_of
+from engine.compiled.backend import NumbaBackend
+from engine.learning.estimator import centered
+from engine.learning.predict import targets_of
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params
 from experiments.parity.contestants import gradient_cosine
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import number

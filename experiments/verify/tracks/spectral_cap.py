@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 
 from engine.arrays import FloatArray
 from engine.backend import Backend, Equilibrium, Relaxation
-from engine.compiled import NumbaBackend
-from engine.estimator import Report
-from engine.run import Run
-from engine.spectral import SpectralCap, recurrent_matrix, recurrent_norm
-from engine.train import Training, train_step
+from engine.compiled.backend import NumbaBackend
+from engine.learning.estimator import Report
+from engine.learning.run import Run
+from engine.learning.spectral import SpectralCap, recurrent_matrix, recurrent_norm
+from engine.learning.training import Training, train_step
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import number, percent
 from experiments.reporting.picture import Picture, take_picture

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.attention import Attention
 from engine.backend import Equilibrium
-from engine.compiled import NumbaBackend
-from engine.params import Params, initial_params
-from engine.run import Run
-from engine.train import Training
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.attention import Attention
+from engine.learning.run import Run
+from engine.learning.training import Training
+from engine.model.params import Params, initial_params
 from experiments.transformer import __main__ as command
 from experiments.transformer import measures, report, training
 from experiments.transformer.measures import examine, held_out

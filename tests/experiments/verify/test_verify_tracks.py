@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.compiled import NumbaBackend
-from engine.coupling import Lateral
-from engine.spectral import SpectralCap
+from engine.compiled.backend import NumbaBackend
+from engine.couplings.dense import Lateral
+from engine.learning.spectral import SpectralCap
 from experiments.records import Record
 from experiments.verify import peak_memory
 from experiments.verify.runner import Outcome, run_track

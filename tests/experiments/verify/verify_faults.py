@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from engine.backend import Backend
-from engine.compiled import NumbaBackend
+from engine.compiled.backend import NumbaBackend
 from experiments.verify.peak_memory import _eqprop, _network
 
 

@@ -1,0 +1,1 @@
+"""The compiled backend: numba kernels, and the network as they read it."""

@@ -1,0 +1,1 @@
+"""How a network learns: estimators, optimizers, the cap, training, files of a run."""

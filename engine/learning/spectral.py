@@ -1,0 +1,229 @@
+"""The spectral cap: keep the norm of the recurrent coupling below one.
+
+Activations are 1-Lipschitz, so a recurrent matrix of norm at most `cap < 1` makes the relaxation a
+contraction: one equilibrium from any start, approached at least as fast as `cap^steps`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import eigh, lapack
+
+from engine.arrays import FloatArray
+from engine.border import checked
+from engine.couplings.link import Link
+from engine.errors import EngineError, check_count
+from engine.model.network import Network
+from engine.model.params import Params
+
+Method = Literal["exact", "power"]
+Matrix = npt.NDArray[np.float64]
+
+
+@checked
+@dataclass(frozen=True)
+class SpectralCap:
+    """Keep the norm of the recurrent matrix at or below `cap`.
+
+    `exact` clips the eigenvalues (singular values, of a block that is not tied), which is the
+    projection on the matrices of that norm. It runs every `every` steps; the steps between, and all
+    steps with `power`, scale a block down when the norm of its link, estimated by power iteration
+    from the kept vector, is above its share. Power iteration estimates from below: only `exact` is
+    a guarantee. The block of a link that is read at several places is held to its share over
+    `Link.spread`, which bounds the norm of the link.
+    """
+
+    cap: float = 0.95
+    every: int = 1
+    method: Method = "exact"
+    iterations: int = 5
+    """Steps of a power iteration."""
+    partial: bool = False
+    """Whether couplings of unknown norm (see `uncapped`) are left alone instead of refused."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.cap < 1.0:
+            raise EngineError(f"spectral cap is {self.cap}, expected more than 0 and less than 1.")
+        check_count("every", self.every)
+        check_count("iterations", self.iterations)
+        if self.method not in ("exact", "power"):
+            raise EngineError(f"unknown method '{self.method}'; known: exact, power.")
+
+    def enforce(
+        self,
+        network: Network,
+        blocks: Mapping[str, FloatArray],
+        step: int,
+        vectors: Mapping[str, Matrix],
+    ) -> None:
+        """Bring the recurrent blocks under the cap in place; `step` counts updates from 0.
+
+        `vectors` keeps the direction of each block's power iteration between steps.
+        """
+        if not self.partial:
+            for reason in uncapped(network).values():
+                raise EngineError(reason)
+        share = self.cap / layer_radius(network)
+        for link in recurrent_links(network):
+            block = blocks[link.block]
+            if self.method == "exact" and step % self.every == 0:
+                clip_norm(block.reshape(link.fan_in, -1), share / link.spread, link.tied)
+            else:
+                scale_norm(link, block, share, vectors[link.block], self.iterations)
+
+
+AUTO_CAP = SpectralCap(partial=True)
+"""What `cap="auto"` stands for: every norm that is known, and no complaint of the others."""
+
+
+def recurrent_links(network: Network) -> list[Link]:
+    """Return the recurrent couplings that are links, in their order."""
+    return [network.links[c.name] for c in network.recurrent if c.name in network.links]
+
+
+def uncapped(network: Network) -> dict[str, str]:
+    """Say of each recurrent coupling without a known norm why it has no cap, by its name."""
+    return {
+        c.name: f"coupling '{c.name}' ({type(c).__name__}) has no spectral cap: it is no link, "
+        "so that its norm is not known."
+        for c in network.recurrent
+        if c.name not in network.links
+    }
+
+
+def has_cap(network: Network) -> bool:
+    """Tell whether the norm of every recurrent coupling is known, so that it can be capped."""
+    return not uncapped(network)
+
+
+def starting_vectors(network: Network) -> dict[str, Matrix]:
+    """Return a direction for the power iteration of each link that has a cap."""
+    rng = np.random.default_rng(0)  # fixed: any direction that is not special will do
+    return {link.block: rng.standard_normal(link.size) for link in recurrent_links(network)}
+
+
+@lru_cache(maxsize=64)
+def layer_radius(network: Network) -> float:
+    """Return the spectral radius of the graph of layers.
+
+    Replacing every block of the recurrent matrix by its norm can only raise the norm, so blocks of
+    norm at most `cap / radius` make a recurrent matrix of norm at most `cap`.
+    """
+    index = {layer.name: k for k, layer in enumerate(network.layers)}
+    graph = np.zeros((len(index), len(index)))
+    for link in recurrent_links(network):
+        source, target = index[link.source], index[link.target]
+        graph[source, target] += 1.0
+        if not link.tied:
+            graph[target, source] += 1.0
+    return max(1.0, float(np.abs(np.linalg.eigvalsh(graph)).max()))
+
+
+@checked
+def recurrent_matrix(params: Params) -> Matrix:
+    """Assemble the symmetric matrix `(units, units)` of all recurrent couplings."""
+    network = params.network
+    matrix = np.zeros((network.units, network.units))
+    for reason in uncapped(network).values():
+        raise EngineError(reason)
+    for link in recurrent_links(network):
+        rows, columns = network.columns[link.source], network.columns[link.target]
+        part = link.matrix(params[link.block])
+        matrix[rows, columns] += part
+        if not link.tied:
+            matrix[columns, rows] += part.T
+    return matrix
+
+
+@checked
+def recurrent_norm(params: Params) -> float:
+    """Return the exact spectral norm of the recurrent matrix: the contraction rate of `T`."""
+    return float(np.abs(np.linalg.eigvalsh(recurrent_matrix(params))).max())
+
+
+def clip_norm(block: FloatArray, limit: float, symmetric: bool) -> None:
+    """Project `block` in place on the matrices of spectral norm at most `limit`.
+
+    A block that is not finite is left as it is: no backend will apply it.
+    """
+    matrix = block.astype(np.float64)
+    if not np.isfinite(matrix).all():
+        return
+    if symmetric:
+        _clip_eigenvalues(block, matrix, limit)
+    else:
+        _clip_singular_values(block, matrix, limit)
+
+
+def _clip_eigenvalues(block: FloatArray, matrix: Matrix, limit: float) -> None:
+    """Move the eigenvalues of a symmetric `matrix` that are outside to the limit; fill `block`.
+
+    Only those and their vectors are computed, and only on a side that has any.
+    """
+    clipped = matrix
+    for side in (1.0, -1.0):
+        if _is_below(side * matrix, limit):
+            continue
+        beyond = (limit, np.inf) if side > 0 else (-np.inf, -limit)
+        values, vectors = eigh(matrix, driver="evr", subset_by_value=beyond, check_finite=False)
+        clipped = clipped - (vectors * (values - side * limit)) @ vectors.T
+    if clipped is not matrix:
+        block[...] = (clipped + clipped.T) / 2
+
+
+def _clip_singular_values(block: FloatArray, matrix: Matrix, limit: float) -> None:
+    """Move the singular values of `matrix` that are above the limit to it; fill `block`.
+
+    Only those and their vectors are computed, from the smaller of the two squares.
+    """
+    wide = len(matrix) < len(matrix.T)
+    tall = matrix.T if wide else matrix
+    square = tall.T @ tall
+    if _is_below(square, limit**2):
+        return
+    above = (limit**2, np.inf)
+    squares, vectors = eigh(square, driver="evr", subset_by_value=above, check_finite=False)
+    clipped = tall - (tall @ (vectors * (1 - limit / np.sqrt(squares)))) @ vectors.T
+    block[...] = clipped.T if wide else clipped
+
+
+def scale_norm(
+    link: Link, block: FloatArray, limit: float, vector: Matrix, iterations: int
+) -> None:
+    """Scale `block` in place so that the estimated norm of its link is at most `limit`.
+
+    `vector (size of the source,)` is turned towards the direction that the link stretches most.
+    """
+    v = vector.astype(block.dtype)
+    for _ in range(iterations):
+        # A plain matrix is spared the gathering, which would take longer than a small product.
+        v = block @ (v @ block) if link.whole else _there_and_back(link, block, v)
+        size = np.linalg.norm(v)
+        if size == 0.0:
+            return  # a zero matrix, or a vector in its null space
+        v /= size
+    vector[...] = v
+    norm = float(np.linalg.norm(v @ block if link.whole else link.forward(block, v[None])))
+    if norm > limit:
+        block *= limit / norm
+
+
+def _there_and_back(link: Link, block: FloatArray, v: FloatArray) -> FloatArray:
+    """Send `v (size of the source,)` through a link and what arrives back again."""
+    returned: FloatArray = link.backward(block, link.forward(block, v[None]))[0]
+    return returned
+
+
+def _is_below(symmetric: Matrix, limit: float) -> bool:
+    """Tell whether every eigenvalue is below `limit`: whether `limit - M` is positive definite.
+
+    A Cholesky factorisation proves it for a small part of the work of any eigenvalue.
+    """
+    rest = np.negative(symmetric, order="F")
+    np.fill_diagonal(rest, rest.diagonal() + limit)
+    _, failed_at = lapack.dpotrf(rest, lower=True, clean=False, overwrite_a=True)
+    return bool(failed_at == 0)

@@ -1,0 +1,254 @@
+"""Training: free phase, nudged phases, a local update, the cap. Then again."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.arrays import FloatArray
+from engine.backend import Backend, Relaxation
+from engine.border import checked
+from engine.compiled.threads import fitting_threads
+from engine.errors import CheckpointError, EngineError, check_count, check_seed, shown
+from engine.fingerprint import fingerprint
+from engine.learning import checkpoint as files
+from engine.learning.estimator import Recipe, Report, estimate, phases_of, safe_beta, warn_unsafe
+from engine.learning.optimizer import Adam, Optimizer, scheduled
+from engine.learning.predict import checked_data, evaluate
+from engine.learning.run import Epoch, Run
+from engine.learning.spectral import AUTO_CAP, SpectralCap
+from engine.model.params import Params
+from engine.progress import progress_bar
+
+
+@checked
+@dataclass(frozen=True)
+class Training:
+    """Settings of a training run; `beta` is a number or `"auto"`.
+
+    `estimator` is a name, a function of beta such as `lambda beta: symmetric(beta, 6)`, or pairs
+    `(beta, coefficient)`, which are used as they are.
+    """
+
+    epochs: int = 30
+    batch_size: int = 32
+    beta: float | str = "auto"
+    estimator: Recipe = "centered"
+    free: Relaxation = field(default_factory=Relaxation)
+    nudged: Relaxation = field(default_factory=lambda: Relaxation(max_steps=15))
+    optimizer: Optimizer = field(default_factory=Adam)
+    schedule: str = "cosine"
+    cap: SpectralCap | Literal["auto"] | None = "auto"
+    """Bound of the recurrent norm; `"auto"` caps what has a known norm (see `uncapped`)."""
+    frozen: tuple[str, ...] = ()
+    """Parameter blocks that do not learn."""
+    decay: Mapping[str, float | FloatArray] = field(default_factory=dict)
+    """Weight decay of blocks, beside the gradient: `theta <- theta (1 - rate decay)`.
+
+    For a block one number, or one for each parameter.
+    """
+    patience: int | None = None
+    """Epochs without a better validation score after which to stop and take the best."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size"):
+            check_count(name, getattr(self, name))
+        if isinstance(self.beta, str) and self.beta != "auto":
+            raise EngineError(f"beta is '{self.beta}', expected a positive number or 'auto'.")
+        if isinstance(self.cap, str) and self.cap != "auto":
+            raise EngineError(f"cap is '{self.cap}', expected a SpectralCap, None or 'auto'.")
+        phases_of(self.estimator, 1.0 if isinstance(self.beta, str) else self.beta)
+        scheduled(self.schedule, 0, 1)
+        if self.patience is not None:
+            check_count("patience", self.patience)
+        check_seed(self.seed)
+        for name, decay in self.decay.items():
+            if not (np.size(decay) and np.isfinite(decay).all() and np.min(decay) >= 0.0):
+                raise EngineError(f"decay of '{name}' is {shown(decay)}, expected zero or more.")
+
+    @property
+    def spectral_cap(self) -> SpectralCap | None:
+        """The cap, with `"auto"` resolved."""
+        return AUTO_CAP if isinstance(self.cap, str) else self.cap
+
+
+Step: TypeAlias = Callable[[Backend, FloatArray, FloatArray, Training, Run, int], Report]
+"""One update from a batch `x`, `y`; the last number is the length of the schedule in steps."""
+
+
+@checked
+def train_step(
+    backend: Backend,
+    x: FloatArray,
+    y: FloatArray,
+    training: Training,
+    run: Run,
+    total: int,
+    *,
+    start: FloatArray | None = None,
+) -> Report:
+    """Estimate the gradient of the batch by its phases, from `start` on, and descend."""
+    clamped = backend.clamp(x, y)
+    phases = phases_of(training.estimator, current_beta(backend, training))
+    report = estimate(backend, clamped, phases, run.gradient, training.free, training.nudged, start)
+    descend(backend, training, run, total)
+    return report
+
+
+def current_beta(backend: Backend, training: Training) -> float:
+    """Return the nudge of the next step: the one that was set, or the largest that is safe."""
+    return safe_beta(backend) if isinstance(training.beta, str) else training.beta
+
+
+@checked
+def descend(backend: Backend, training: Training, run: Run, total: int) -> None:
+    """Update the parameters from `run.gradient`, which is used up."""
+    for name in training.frozen:
+        run.gradient[backend.network.blocks[name].span] = 0.0
+    rate = training.optimizer.lr * scheduled(training.schedule, run.step, total)
+    update = training.optimizer.update(run.gradient, run.memory, run.step, rate)
+    for name in training.decay.keys() - set(training.frozen):
+        span = backend.network.blocks[name].span
+        update[span] -= rate * np.ravel(training.decay[name]) * backend.params.theta[span]
+    if training.spectral_cap is not None:
+        _cap(backend, training.spectral_cap, run, update)
+    backend.apply(update)
+    run.step += 1
+
+
+def _cap(backend: Backend, cap: SpectralCap, run: Run, update: FloatArray) -> None:
+    """Change the update in place so that it leads to recurrent blocks under the cap.
+
+    The cap is part of the update, so that a substrate writes each weight once.
+    """
+    network, held, change = backend.network, backend.params, Params(backend.network, update)
+    blocks = {c.name: held[c.name] + change[c.name] for c in network.recurrent}
+    cap.enforce(network, blocks, run.step, run.vectors)
+    for name, block in blocks.items():
+        change[name][...] = block - held[name]
+
+
+@checked
+def fit(
+    backend: Backend,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    training: Training | None = None,
+    validation: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    checkpoint: Path | str | None = None,
+    resume: bool = False,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    step: Step = train_step,
+) -> list[Epoch]:
+    """Train the parameters that `backend` holds; return what was measured in each epoch.
+
+    `y` holds class labels `(samples,)` or targets `(samples, outputs)`. With `checkpoint`, every
+    finished epoch is saved there, and `resume` goes on from it: the result is the same, bit for
+    bit, as without the interruption.
+    """
+    training = training or Training()
+    _check_settings(backend, training, validation is not None)
+    inputs, targets = checked_data(backend, x, y)
+    held_out = None if validation is None else checked_data(backend, *validation)
+    if checkpoint is not None:
+        files.check_place(checkpoint)
+    identity = _identity(training, inputs, targets, held_out)
+    run = _begin(backend, training, identity, checkpoint if resume else None)
+    warned = isinstance(training.beta, str) and not isinstance(training.estimator, tuple)
+    with progress_bar() as bar, fitting_threads(backend.network, training.batch_size):
+        task = bar.add_task("training", total=training.epochs, completed=run.epoch, note="")
+        while run.epoch < training.epochs and not _is_stale(run, training):
+            epoch = _train_epoch(backend, inputs, targets, training, run, step)
+            if validation is not None:
+                result = evaluate(backend, *validation, training.free)
+                epoch = epoch.validated(result.cost, result.accuracy)
+                run.keep_if_best(epoch, backend.params.theta)
+            run.history.append(epoch)
+            run.epoch += 1
+            if checkpoint is not None:
+                files.save(checkpoint, backend.params, run, identity)
+            warned = warned or warn_unsafe(backend, _largest_beta(backend, training))
+            if on_epoch is not None:
+                on_epoch(epoch)
+            bar.update(task, advance=1, note=epoch.summary())
+    if training.patience is not None and run.best_theta is not None:
+        backend.load(Params(backend.network, run.best_theta.astype(backend.dtype)))
+    return run.history
+
+
+def _check_settings(backend: Backend, training: Training, has_validation: bool) -> None:
+    if training.patience is not None and not has_validation:
+        raise EngineError(f"patience {training.patience} needs a validation set.")
+    for what, names in (("freeze", training.frozen), ("decay", training.decay)):
+        for name in names:
+            if name not in backend.network.blocks:
+                known = ", ".join(backend.network.blocks)
+                raise EngineError(f"no parameter block '{name}' to {what}; known: {known}.")
+    for name, decay in training.decay.items():
+        shape = backend.network.blocks[name].shape
+        if np.shape(decay) not in ((), shape):
+            raise EngineError(f"decay of '{name}' has shape {np.shape(decay)}, expected {shape}.")
+
+
+def _identity(training: Training, *data: object) -> str:
+    """Say what a run is made of, so that it is resumed only with the same."""
+    pairs = phases_of(training.estimator, 1.0)  # of a function, what it does
+    settings = fingerprint(replace(training, estimator=pairs))
+    return f"settings {settings} data {fingerprint(data)}"
+
+
+def _begin(
+    backend: Backend, training: Training, identity: str, resume_from: Path | str | None
+) -> Run:
+    """Start a run, or take up the one in the file."""
+    if resume_from is not None and Path(resume_from).exists():
+        params, run, settings = files.load(resume_from)
+        if run is None or settings.split()[:2] != identity.split()[:2]:
+            raise CheckpointError(f"{resume_from} is from a training with other settings.")
+        if settings != identity:
+            raise CheckpointError(f"{resume_from} is from a training on other data.")
+        if params.theta.dtype != backend.dtype:
+            raise CheckpointError(f"{resume_from} is from a training in {params.theta.dtype}.")
+        backend.load(params)
+        return run
+    run = Run.start(backend.network, training.optimizer.moments, backend.dtype, training.seed)
+    if training.spectral_cap is not None:
+        capped = backend.params.copy()
+        training.spectral_cap.enforce(backend.network, capped, 0, run.vectors)
+        backend.load(capped)
+    return run
+
+
+def _train_epoch(
+    backend: Backend, x: FloatArray, y: FloatArray, training: Training, run: Run, step: Step
+) -> Epoch:
+    began = time.perf_counter()
+    order = run.rng.permutation(len(x))
+    total = training.epochs * -(-len(x) // training.batch_size)
+    cost = free_steps = nudged_steps = unsettled = 0.0
+    for first in range(0, len(x), training.batch_size):
+        rows = order[first : first + training.batch_size]
+        report = step(backend, x[rows], y[rows], training, run, total)
+        share = len(rows) / len(x)
+        cost += share * report.cost
+        free_steps += share * report.free_steps
+        nudged_steps += share * report.nudged_steps
+        unsettled += share * report.unsettled
+    seconds = time.perf_counter() - began
+    return Epoch(run.epoch + 1, cost, free_steps, nudged_steps, unsettled, seconds)
+
+
+def _largest_beta(backend: Backend, training: Training) -> float:
+    phases = phases_of(training.estimator, current_beta(backend, training))
+    return max(abs(beta) for beta, _ in phases)
+
+
+def _is_stale(run: Run, training: Training) -> bool:
+    """Tell whether the validation result has not improved for `patience` epochs."""
+    patience = training.patience
+    return patience is not None and run.epoch - run.best_epoch >= patience and run.best_epoch > 0

@@ -1,0 +1,1 @@
+"""What a network is: layers, its parameters, its energy; and the builders."""

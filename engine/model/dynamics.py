@@ -1,0 +1,105 @@
+"""The energy of a whole network and the map it relaxes by, as formulas for numpy and torch.
+
+    E(s) = sum_u G(s_u) - Phi(s, x; theta)          F = E + beta C(s, y)
+    T(s) = sigma(dPhi/ds - beta dC/ds)              s is an equilibrium when T(s) = s
+
+The compiled engine computes `T` by kernels of its own and is held to these formulas by the tests.
+"""
+
+from collections.abc import Mapping
+
+from engine.arrays import Array, by_sample, namespace
+from engine.couplings.coupling import Coupling
+from engine.model.network import Network
+
+Blocks = Mapping[str, Array]
+"""Parameter blocks by name: a `Params`, or the same as torch tensors."""
+
+
+def potential(network: Network, blocks: Blocks, x: Array, state: Array) -> Array:
+    """`Phi` for every sample, `(samples,)`."""
+    return sum(c.potential(blocks[c.name], x, *network.ends(c, state)) for c in network.couplings)
+
+
+def energy(network: Network, blocks: Blocks, x: Array, state: Array) -> Array:
+    """`E` for every sample, `(samples,)`."""
+    convex = sum(
+        by_sample(layer.rule.convex(network.of(layer.name, state))).sum(-1)
+        for layer in network.layers
+    )
+    return convex - potential(network, blocks, x, state)
+
+
+def cost(network: Network, blocks: Blocks, state: Array, y: Array) -> Array:
+    """`C` for every sample, `(samples,)`."""
+    return network.readout.cost(blocks, network.of(network.readout.layer, state), y)
+
+
+def clamped_drive(network: Network, blocks: Blocks, x: Array) -> Array:
+    """The part of dPhi/ds that the state does not change, `(samples, units)`."""
+    parts: dict[str, Array] = {}
+    for coupling in network.couplings:
+        if coupling.clamped:
+            _add(parts, coupling, coupling.drive(blocks[coupling.name], x))
+    return _join(network, parts, x)
+
+
+def recurrent_drive(network: Network, blocks: Blocks, x: Array, state: Array) -> Array:
+    """The part of dPhi/ds that depends on the state, `(samples, units)`."""
+    parts: dict[str, Array] = {}
+    for coupling in network.recurrent:
+        ends = network.ends(coupling, state)
+        _add(parts, coupling, coupling.drive(blocks[coupling.name], x, *ends))
+    return _join(network, parts, state)
+
+
+def nudge(network: Network, blocks: Blocks, state: Array, y: Array) -> Array:
+    """dC/ds, `(samples, units)`: zero but for the layer that is read out."""
+    readout = network.readout
+    slope = by_sample(readout.nudge(blocks, network.of(readout.layer, state), y))
+    return _join(network, {readout.layer: slope}, state)
+
+
+def activate(network: Network, drive: Array) -> Array:
+    """`sigma` of every layer, `(samples, units)`."""
+    parts = {
+        layer.name: by_sample(layer.rule.sigma(network.of(layer.name, drive)))
+        for layer in network.layers
+    }
+    return _join(network, parts, drive)
+
+
+def step(
+    network: Network,
+    blocks: Blocks,
+    x: Array,
+    y: Array | None,
+    state: Array,
+    beta: float,
+    clamped: Array,
+) -> Array:
+    """`T(s)`; `clamped` is `clamped_drive`, computed once for the batch."""
+    drive = clamped + recurrent_drive(network, blocks, x, state)
+    if beta != 0.0:
+        drive = drive - beta * nudge(network, blocks, state, y)
+    return activate(network, drive)
+
+
+def _add(parts: dict[str, Array], coupling: Coupling, drives: tuple[Array, ...]) -> None:
+    for name, drive in zip(coupling.layers, map(by_sample, drives), strict=True):
+        parts[name] = parts[name] + drive if name in parts else drive
+
+
+def _join(network: Network, parts: dict[str, Array], like: Array) -> Array:
+    """Put layers side by side, `(samples, units)`; a layer without a part is zero.
+
+    Zeros are in the library, precision and device of `like`.
+    """
+    xp = namespace(like)
+    columns = []
+    for layer in network.layers:
+        if layer.name in parts:
+            columns.append(parts[layer.name])
+        else:
+            columns.append(xp.broadcast_to(xp.zeros_like(like[:, :1]), (len(like), layer.size)))
+    return columns[0] if len(columns) == 1 else xp.concatenate(columns, -1)
