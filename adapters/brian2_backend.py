@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from engine.arrays import FloatArray, IntArray, checked_sum
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
-from engine.couplings.link import INPUT, ONE, Link, dense
-from engine.couplings.readout import SoftmaxReadout
+from engine.couplings.link import INPUT, ONE, Link
 from engine.errors import EngineError
 from engine.model import dynamics
 from engine.model.network import Network
@@ -87,9 +86,11 @@ class Brian2Backend(Backend):
         if energy != 0.0:
             for coupling in self.network.couplings:
                 total[coupling.name][...] -= energy * simulation.correlation(coupling.name)
-        if cost != 0.0 and isinstance(self.network.readout, SoftmaxReadout):
-            total["W_out"][...] += cost * simulation.correlation("W_out")
-            total["b_out"][...] += cost * simulation.errors().sum(0)
+        reading = self.network.reading
+        if cost != 0.0 and reading and reading.link:
+            block, bias = total[reading.link.block], total[reading.bias]
+            block += cost * simulation.correlation(reading.link.block)
+            bias += cost * simulation.errors().sum(0)
 
 
 class _Simulation:
@@ -113,8 +114,11 @@ class _Simulation:
         for number, link in enumerate(self._links):
             self._couple(number, link)
         self._readout = None
-        if isinstance(network.readout, SoftmaxReadout):
-            self._readout = self._softmax(network.readout)
+        if network.reading is None:
+            kind = type(network.readout).__name__
+            raise EngineError(f"the read-out {kind} has no Brian2 equation.")
+        if network.reading.link is not None:
+            self._readout = self._softmax(network.reading.link, network.reading.bias)
         parts = [self._input, *self._layers.values()]
         parts += [synapses for synapses, _ in self._synapses.values()]
         self._run = b2.Network(*parts, *(self._readout or ()))
@@ -159,25 +163,24 @@ class _Simulation:
         synapses.w = np.tile(self._params[link.block].ravel()[weight], self._samples)
         self._synapses[link.block] = (synapses, weight)
 
-    def _softmax(self, readout: SoftmaxReadout) -> tuple[Any, Any, Any]:
-        """Outputs, the norm of their softmax, and what they send back."""
+    def _softmax(self, link: Link, bias: str) -> tuple[Any, Any, Any]:
+        """Outputs, the norm of each softmax, and what they send back."""
+        softmaxes = self._samples * link.positions
         outputs = b2.NeuronGroup(
-            self._samples * readout.outputs,
+            softmaxes * link.fan_out,
             "logits : 1\nbias : 1\nodds : 1\ns : 1\ngoal : 1\nnorm : 1 (linked)",
             order=SOFTMAX_ODDS,
         )
-        outputs.bias = np.tile(self._params["b_out"], self._samples)
-        pool = b2.NeuronGroup(self._samples, "norm : 1", order=SOFTMAX_NORM)
-        owner = np.repeat(np.arange(self._samples), readout.outputs)
+        outputs.bias = np.tile(self._params[bias], softmaxes)
+        pool = b2.NeuronGroup(softmaxes, "norm : 1", order=SOFTMAX_NORM)
+        owner = np.repeat(np.arange(softmaxes), link.fan_out)
         outputs.norm = b2.linked_var(pool, "norm", index=owner)
         outputs.run_regularly("odds = exp(logits + bias)", when="groups", order=SOFTMAX_ODDS)
         outputs.run_regularly("s = odds / norm - goal", when="groups", order=SOFTMAX_ERROR)
         gather = b2.Synapses(outputs, pool, "norm_post = odds_pre : 1 (summed)")
         gather.connect(i=np.arange(len(owner)), j=owner)
         model = "w : 1\nlogits_post = w * s_pre : 1 (summed)\npull_pre = w * s_post : 1 (summed)"
-        layer = self._layers[readout.layer]
-        shapes = {readout.layer: self._network.shapes[readout.layer], "": (readout.outputs,)}
-        link = dense("W_out", readout.layer, "", shapes)
+        layer = self._layers[link.source]
         self._connect(link, layer, outputs, f"{model}\nhebb = s_pre * s_post : 1")
         return outputs, pool, gather
 
@@ -220,8 +223,8 @@ class _Simulation:
         return found
 
     def errors(self) -> FloatArray:
-        """`p - y` of the outputs, `(samples, outputs)`."""
+        """`p - y` of the outputs, one row for each softmax."""
         if self._readout is None:
             raise EngineError("a read-out inside the energy has no errors of its own.")
-        found: FloatArray = np.array(self._readout[0].s[:]).reshape(self._samples, -1)
+        found: FloatArray = np.array(self._readout[0].s[:]).reshape(len(self._readout[1]), -1)
         return found

@@ -21,7 +21,6 @@ from engine.backend import Relaxation
 from engine.border import checked
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import INPUT, ONE, Link
-from engine.couplings.readout import SoftmaxReadout
 from engine.errors import CheckpointError, EngineError, check_count
 from engine.learning.checkpoint import check_place, describe_network, network_from
 from engine.learning.estimator import Estimator, centered, check_estimator
@@ -214,7 +213,9 @@ def _read_out(params: Params, nodes: dict[str, Any]) -> list[tuple[str, str]]:
     network = params.network
     nodes[OUTPUT] = nir.Output(np.array([network.outputs]))
     layer = network.readout.layer
-    if not isinstance(network.readout, SoftmaxReadout):
+    if network.reading is None or network.reading.positions > 1:
+        raise EngineError(f"the read-out {type(network.readout).__name__} has no NIR node.")
+    if network.reading.link is None:
         return [(layer, OUTPUT)]
     weight, bias = params["W_out"].T.copy(), params["b_out"].copy()
     nodes["W_out"] = nir.Affine(weight=weight, bias=bias)

@@ -3,8 +3,6 @@
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.couplings.readout import SoftmaxReadout
-from engine.couplings.tokens import TokenReadout
 from engine.model.network import Network
 
 
@@ -18,9 +16,8 @@ def draw_inputs(network: Network, rng: np.random.Generator, samples: int) -> Flo
 
 def draw_probabilities(network: Network, rng: np.random.Generator, samples: int) -> FloatArray:
     """Draw targets whose rows (of each position, where there are several) sum to one."""
-    readout = network.readout
-    each = readout.outputs if isinstance(readout, TokenReadout) else network.outputs
-    rows = rng.dirichlet(np.ones(each), (samples, network.outputs // each))
+    places = max(1, network.reading.positions) if network.reading else 1
+    rows = rng.dirichlet(np.ones(network.outputs // places), (samples, places))
     return rows.reshape(samples, network.outputs)
 
 
@@ -30,11 +27,13 @@ def draw_targets(network: Network, x: FloatArray, rng: np.random.Generator) -> F
     The classes of a random linear teacher, its values within the range of the layer, or the
     tokens in reverse.
     """
-    readout = network.readout
-    if isinstance(readout, TokenReadout):
-        return readout.targets(x[:, ::-1].astype(np.int64) % readout.outputs, np.float64)
+    places = network.reading.positions if network.reading else 0
+    if network.vocabulary is not None and places == network.inputs:
+        classes = network.outputs // places
+        reverse: FloatArray = np.eye(classes)[x[:, ::-1].astype(np.int64) % classes]
+        return reverse.reshape(len(x), -1)
     teacher = x @ rng.standard_normal((network.inputs, network.outputs))
-    if isinstance(readout, SoftmaxReadout):
+    if places == 1:
         one_hot: FloatArray = np.eye(network.outputs)[teacher.argmax(-1)]
         return one_hot
     targets: FloatArray = 1 / (1 + np.exp(-teacher))

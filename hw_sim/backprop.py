@@ -104,7 +104,7 @@ class Rival:
     ) -> tuple[FloatArray, FloatArray, Feeds, Wires, int, kernels.Medium]:
         """Return what both kernels take: data, weights, steps, and how products are done."""
         network = backend.network
-        if len(network.layers) > 1 or not isinstance(network.readout, SoftmaxReadout):
+        if len(network.layers) > 1 or not (network.reading and network.reading.link):
             raise EngineError("backprop is counted for one layer with a softmax read-out only.")
         if network.layers[0].rule is not ACTIVATIONS["tanh"]:
             raise EngineError("backprop is counted for tanh only.")

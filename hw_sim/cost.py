@@ -11,9 +11,8 @@ import numpy as np
 
 from engine.arrays import FloatArray
 from engine.couplings.link import INPUT
-from engine.couplings.readout import SoftmaxReadout
 from engine.model.network import Network
-from hw_sim.counts import BORDER, Key, OpCounts, WordCount
+from hw_sim.counts import BORDER, Key, OpCounts, WordCount, neuron_count
 from hw_sim.technology import Price, Technology
 from hw_sim.wiring import READOUT, owners, places
 
@@ -46,8 +45,7 @@ class Design:
     @property
     def neurons(self) -> int:
         """Units, and the outputs where they are none."""
-        outside = isinstance(self.network.readout, SoftmaxReadout)
-        return self.network.units + (self.network.outputs if outside else 0)
+        return neuron_count(self.network)
 
     def units(self, place: str) -> int:
         """Units that work side by side at a place."""

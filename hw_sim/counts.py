@@ -9,7 +9,6 @@ import numpy as np
 from engine.arrays import IntArray
 from engine.border import checked
 from engine.couplings.link import INPUT, ONE
-from engine.couplings.readout import SoftmaxReadout
 from engine.learning.optimizer import Optimizer
 from engine.model.network import Network
 from hw_sim.layout import KINDS
@@ -97,6 +96,12 @@ class WordCount:
         return state_bits * self.states + weight_bits * self.weights + learning
 
 
+def neuron_count(network: Network) -> int:
+    """Return the units, and the outputs where they are none of them."""
+    outside = network.reading is not None and network.reading.link is not None
+    return network.units + (network.outputs if outside else 0)
+
+
 @dataclass(frozen=True)
 class Footprint:
     """What a substrate holds, whatever the number of steps, by name."""
@@ -110,8 +115,7 @@ class Footprint:
 
     def count(self, network: Network, moments: int = 0) -> WordCount:
         """Return the words of a whole network; `moments` are the optimizer's for each weight."""
-        outside = network.outputs if isinstance(network.readout, SoftmaxReadout) else 0
-        neurons, size = network.units + outside, network.size
+        neurons, size = neuron_count(network), network.size
         held = self.synapse_words.count("weight")
         return WordCount(
             states=neurons * len(self.neuron_words) + self.shared_words,
@@ -148,8 +152,7 @@ def dense_counts(
     Evaluations of `T` are summed over the samples; `phases` are those that accumulate the energy.
     The read-out learns once for a sample, at the free equilibrium. No updates are included.
     """
-    counts, readout = OpCounts(), network.readout
-    read = network.sizes[readout.layer]
+    counts, read = OpCounts(), network.sizes[network.readout.layer]
     for name, size in network.sizes.items():
         if name in network.columns:
             counts.add("free", name, "activation", samples * size)  # sigma of the drive
@@ -165,8 +168,8 @@ def dense_counts(
         for target in {link.source, link.target}:
             counts.add("free", target, "mac", free_evaluations * link.macs)
             counts.add("nudged", target, "mac", nudged_evaluations * link.macs)
-    if isinstance(readout, SoftmaxReadout):
-        synapses = read * network.outputs
+    if network.reading and network.reading.link:
+        synapses = network.reading.link.macs
         counts.add("nudged", READOUT, "mac", nudged_evaluations * (2 * synapses + read))
         counts.add("nudged", READOUT, "activation", nudged_evaluations * network.outputs)
         counts.add("learn", READOUT, "mac", samples * 2 * synapses)

@@ -9,7 +9,6 @@ import numpy.typing as npt
 from engine.arrays import FloatArray, IntArray, by_sample
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
 from engine.couplings.link import INPUT, ONE
-from engine.couplings.readout import SoftmaxReadout
 from engine.errors import EngineError
 from engine.model.network import Network
 from engine.model.params import Params
@@ -81,7 +80,7 @@ class Substrate(Backend):
         seen = by_sample(network.of(network.readout.layer, self.read(equilibrium.state)))
         tally, targets = self._tally(), np.zeros((len(seen), network.outputs))
         outputs: FloatArray = seen
-        if isinstance(network.readout, SoftmaxReadout):
+        if network.reading and network.reading.link:
             outputs = self._errors(equilibrium, targets, tally)
         self._count("readout", tally)
         self.counts.add("readout", BORDER, "off_chip", outputs.size)
@@ -110,12 +109,13 @@ class Substrate(Backend):
         total, tally = Params(self.network, gradient), self._tally()
         if energy != 0.0:
             self._correlate(clamped.x, self.read(equilibrium.state), total, energy, tally)
-        if cost != 0.0 and isinstance(self.network.readout, SoftmaxReadout):
+        reading = self.network.reading
+        if cost != 0.0 and reading and reading.link:
             error = self._errors(equilibrium, clamped.y, tally)
             seen = self._end(self.network.readout.layer, self.read(equilibrium.state))
             row = tally[-1]
-            real_kernels.correlate(total["W_out"], seen, error, cost, row)
-            real_kernels.correlate_bias(total["b_out"], error, cost, row)
+            real_kernels.correlate(total[reading.link.block], seen, error, cost, row)
+            real_kernels.correlate_bias(total[reading.bias], error, cost, row)
         self._count("learn", tally)
 
     def _correlate(

@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from engine.arrays import FloatArray, IntArray
 from engine.couplings.link import INPUT, ONE
-from engine.couplings.readout import SoftmaxReadout, SquaredError
 from engine.errors import EngineError
 from engine.learning.spectral import recurrent_links, recurrent_matrix
 from engine.model.network import Network
@@ -33,7 +32,7 @@ def check_network(network: Network) -> None:
         if link is None or not link.whole:  # arrays hold whole matrices
             kind = type(coupling).__name__
             raise EngineError(f"coupling '{coupling.name}' ({kind}) has no model in hw_sim.")
-    if not isinstance(network.readout, SoftmaxReadout | SquaredError):
+    if network.reading is None or network.reading.positions > 1:
         raise EngineError(f"the read-out {type(network.readout).__name__} has no model in hw_sim.")
 
 
@@ -59,13 +58,13 @@ def wires(params: Params, dtype: npt.DTypeLike, fan_out: IntArray | None = None)
     span = network.columns[readout.layer]
     weight: FloatArray = np.zeros((span.stop - span.start, 0))
     bias: FloatArray = np.zeros(0)
-    if isinstance(readout, SoftmaxReadout):
-        weight, bias = params["W_out"], params["b_out"]
+    if network.reading and network.reading.link:
+        weight, bias = params[network.reading.link.block], params[network.reading.bias]
     return Wires(
         recurrent_messages(network),
         layer_table(network),
         recurrent_matrix(params).astype(dtype),
-        SOFTMAX if isinstance(readout, SoftmaxReadout) else SQUARED_ERROR,
+        SOFTMAX if weight.size else SQUARED_ERROR,
         span.start,
         span.stop,
         np.ascontiguousarray(weight, dtype),

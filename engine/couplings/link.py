@@ -8,7 +8,7 @@ matrix has one position, a convolution has as many as its output has pixels. A c
 which link it is (`link`), beside its three closed forms, and golden holds the one to the others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -23,6 +23,8 @@ INPUT = "input"
 """Name under which the clamped input is known among the shapes of the layers."""
 ONE = "one"
 """Source of a bias: a single unit that is always one."""
+OUTPUT = "output"
+"""Target of a read-out, which lies outside the energy."""
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -127,14 +129,16 @@ FORMS = ("potential", "drive", "correlate")
 
 
 def link_of(coupling: Any, shapes: Shapes) -> Link | None:
-    """Return the link that a coupling is, or `None` if it is no such product.
+    """Return the link that a coupling is, or `None` if it is no such product."""
+    return coupling.link(shapes) if says_itself(coupling, "link", FORMS) else None
 
-    A class that changes one of the closed forms must say again which link it is: it never runs as
-    the one that it inherits from.
+
+def says_itself(term: Any, lowering: str, forms: Sequence[str]) -> bool:
+    """Whether a term of the energy has the `lowering`, and it is that of its own closed forms.
+
+    A class that changes one of the forms must say again what it becomes: it never runs as the one
+    that it inherits from.
     """
-    kind = type(coupling)
-    owner = next((base for base in kind.__mro__ if "link" in vars(base)), None)
-    if owner is None or any(getattr(kind, form) is not getattr(owner, form) for form in FORMS):
-        return None
-    link: Link = coupling.link(shapes)
-    return link
+    kind = type(term)
+    owner = next((base for base in kind.__mro__ if lowering in vars(base)), None)
+    return owner is not None and all(getattr(kind, f) is getattr(owner, f) for f in forms)

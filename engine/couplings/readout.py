@@ -13,7 +13,36 @@ import numpy as np
 
 from engine.arrays import Array, FloatArray, by_sample, namespace
 from engine.border import checked
+from engine.couplings.link import OUTPUT, Link, says_itself
 from engine.errors import EngineError
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What a read-out is to those who execute, count or draw it.
+
+    With a link the outputs are `p = softmax(s W + b)` at each of its positions, and their error is
+    `p - y`. Without one they are the units themselves, and the error is `s - y`.
+    """
+
+    link: Link | None = None
+    bias: str = ""
+
+    @property
+    def positions(self) -> int:
+        """Number of softmaxes."""
+        return self.link.positions if self.link else 0
+
+
+FORMS = ("predict", "cost", "nudge", "correlate")
+
+
+def reading_of(readout: "Readout", shape: tuple[int, ...]) -> Reading | None:
+    """Return what a read-out is to its executions, or `None` if it does not say."""
+    if not says_itself(readout, "reading", FORMS):
+        return None
+    found: Reading = readout.reading(shape)  # type: ignore[attr-defined]
+    return found
 
 
 @runtime_checkable
@@ -112,6 +141,11 @@ class SoftmaxReadout:
         weight = blocks["W_out"].astype(np.float64)
         return float(np.linalg.norm(weight.T @ weight, 2))
 
+    def reading(self, shape: tuple[int, ...]) -> Reading:
+        """One softmax of the whole layer."""
+        units = np.arange(prod(shape))[None]
+        return Reading(Link("W_out", self.layer, OUTPUT, units.size, units, self.outputs), "b_out")
+
 
 @checked
 @dataclass(frozen=True)
@@ -154,3 +188,7 @@ class SquaredError:
     def curvature(self, blocks: Mapping[str, FloatArray]) -> float:
         """One."""
         return 1.0
+
+    def reading(self, shape: tuple[int, ...]) -> Reading:
+        """The units themselves."""
+        return Reading()

@@ -6,6 +6,7 @@ each position.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -14,8 +15,8 @@ import numpy.typing as npt
 from engine.arrays import Array, FloatArray, IntArray, by_sample, namespace
 from engine.border import checked
 from engine.couplings.dense import Bias
-from engine.couplings.link import INPUT, Shapes
-from engine.couplings.readout import SoftmaxReadout
+from engine.couplings.link import INPUT, OUTPUT, Link, Shapes
+from engine.couplings.readout import Reading, SoftmaxReadout
 from engine.errors import EngineError, check_count
 
 
@@ -187,6 +188,11 @@ class TokenReadout:
     def curvature(self, blocks: Mapping[str, FloatArray]) -> float:
         """`||W_out||^2`: positions do not see each other's cost."""
         return self.each.curvature(blocks)
+
+    def reading(self, shape: tuple[int, ...]) -> Reading:
+        """A softmax of each token."""
+        units = np.arange(prod(shape)).reshape(shape)
+        return Reading(Link("W_out", self.layer, OUTPUT, units.size, units, self.outputs), "b_out")
 
 
 def _rows(s: Array) -> Array:

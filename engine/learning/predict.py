@@ -9,7 +9,6 @@ from engine.arrays import FloatArray, IntArray, checked_matrix, plain_array
 from engine.backend import Backend, Relaxation
 from engine.border import checked
 from engine.compiled.threads import fitting_threads
-from engine.couplings.readout import SoftmaxReadout
 from engine.errors import EngineError, check_count
 from engine.model.network import Network
 
@@ -81,7 +80,8 @@ def predict_proba(
     batch_size: int = 1024,
 ) -> FloatArray:
     """Return class probabilities `(samples, classes)`."""
-    if not isinstance(backend.network.readout, SoftmaxReadout):
+    reading = backend.network.reading
+    if reading is None or reading.positions != 1:
         kind = type(backend.network.readout).__name__
         raise EngineError(f"the read-out {kind} has no probabilities; use predict_outputs.")
     return predict_outputs(backend, x, relaxation, batch_size)

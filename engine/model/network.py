@@ -9,7 +9,7 @@ from engine.arrays import Array, FloatArray
 from engine.border import checked
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import INPUT, Link, link_of
-from engine.couplings.readout import Readout
+from engine.couplings.readout import Reading, Readout, reading_of
 from engine.errors import MOST, EngineError
 from engine.model.activation import ACTIVATIONS, Activation
 
@@ -159,6 +159,11 @@ class Network:
         """The couplings that are links, by name; the others are no product with a matrix."""
         found = {c.name: link_of(c, self.shapes) for c in self.couplings}
         return {name: link for name, link in found.items() if link is not None}
+
+    @cached_property
+    def reading(self) -> Reading | None:
+        """What the read-out is to its executions; `None` if only its own formulas say."""
+        return reading_of(self.readout, self.shapes[self.readout.layer])
 
     @cached_property
     def vocabulary(self) -> int | None:

@@ -7,7 +7,6 @@ import numpy as np
 from adapters.torch_autograd import implicit_gradient
 from engine.arrays import BoolArray, FloatArray
 from engine.backend import Clamped, Relaxation
-from engine.couplings.dense import Lateral
 from engine.learning.estimator import Estimator, centered, estimate, one_sided
 from engine.learning.optimizer import SGD, Adam
 from engine.learning.run import Run
@@ -146,7 +145,9 @@ def _touched(network: Network, unit: int) -> BoolArray:
         if owner not in coupling.layers:
             continue
         block = marks[coupling.name]
-        if isinstance(coupling, Lateral) or coupling.layers[0] == owner != coupling.layers[-1]:
+        link = network.links.get(coupling.name)
+        tied = link is not None and link.tied
+        if tied or coupling.layers[0] == owner != coupling.layers[-1]:
             block[inside] = 1
         if coupling.layers[-1] == owner:
             block[..., inside] = 1

@@ -15,8 +15,6 @@ from engine.arrays import FloatArray
 from engine.backend import Clamped, Solver
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
-from engine.couplings.readout import SoftmaxReadout
-from engine.couplings.tokens import TokenReadout
 from engine.learning.checkpoint import describe_network, network_from
 from engine.learning.spectral import has_cap, recurrent_norm
 from engine.model import dynamics
@@ -162,11 +160,11 @@ def random_targets(network: Network, rng: np.random.Generator, samples: int) -> 
 
     No two samples have the same target, so that one that is taken for another is seen.
     """
-    readout = network.readout
-    if isinstance(readout, SoftmaxReadout | TokenReadout):
-        tokens = network.outputs // readout.outputs
-        sure = np.eye(readout.outputs)[rng.integers(readout.outputs, size=samples * tokens)]
-        spread = rng.dirichlet(np.ones(readout.outputs), samples * tokens)
+    tokens = network.reading.positions if network.reading else 0
+    if tokens:
+        classes = network.outputs // tokens
+        sure = np.eye(classes)[rng.integers(classes, size=samples * tokens)]
+        spread = rng.dirichlet(np.ones(classes), samples * tokens)
         rows: FloatArray = (0.8 * sure + 0.2 * spread).reshape(samples, -1)
         return rows
     reached: FloatArray = network.of(network.readout.layer, random_states(network, rng, samples))

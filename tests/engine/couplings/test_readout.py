@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from engine.arrays import FloatArray
-from engine.couplings.readout import Readout, SoftmaxReadout, SquaredError
+from engine.couplings.readout import Readout, SoftmaxReadout, SquaredError, reading_of
+from engine.couplings.tokens import TokenReadout
 from engine.errors import EngineError
 
 SIZE, OUTPUTS, SAMPLES = 5, 3, 4
@@ -117,3 +118,40 @@ def test_a_target_may_be_rounded(row: list[float]) -> None:
     READOUTS[0].check(np.array([row]))
     READOUTS[0].check(np.empty((0, 3)))
     READOUTS[1].check(np.array([[-5.0, 7.0]]))
+
+
+PLACES = (3, SIZE)  # of a read-out by token
+
+
+@pytest.mark.parametrize(
+    ("readout", "shape"),
+    [(SoftmaxReadout("a", OUTPUTS), SHAPE), (TokenReadout("a", OUTPUTS), PLACES)],
+    ids=["softmax", "tokens"],
+)
+def test_the_link_of_a_softmax_computes_what_its_formulas_do(
+    readout: Readout, shape: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(1)
+    blocks = {name: rng.standard_normal(size) for name, size in readout.shapes(shape).items()}
+    s, reading = rng.standard_normal((SAMPLES, *shape)), reading_of(readout, shape)
+    assert reading is not None
+    assert reading.link is not None
+    link, w, flat = reading.link, blocks[reading.link.block], s.reshape(SAMPLES, -1)
+    y = rng.dirichlet(np.ones(OUTPUTS), (SAMPLES, reading.positions)).reshape(SAMPLES, -1)
+    logits = link.forward(w, flat).reshape(SAMPLES, -1, OUTPUTS) + blocks[reading.bias]
+    odds = np.exp(logits)
+    p = (odds / odds.sum(-1, keepdims=True)).reshape(SAMPLES, -1)
+    error, slopes = p - y, readout.correlate(blocks, s, y)
+    np.testing.assert_allclose(readout.predict(blocks, s), p, rtol=1e-12)
+    np.testing.assert_allclose(readout.nudge(blocks, s, y), link.backward(w, error), atol=1e-12)
+    np.testing.assert_allclose(slopes[link.block], link.correlate(flat, error), atol=1e-12)
+    np.testing.assert_allclose(slopes[reading.bias], error.reshape(-1, OUTPUTS).sum(0), atol=1e-12)
+
+
+def test_a_read_out_with_another_cost_is_not_taken_for_its_parent() -> None:
+    class Doubled(SoftmaxReadout):
+        def cost(self, blocks, s, y):  # type: ignore[no-untyped-def]
+            return 2 * super().cost(blocks, s, y)
+
+    assert reading_of(SoftmaxReadout("a", OUTPUTS), SHAPE) is not None
+    assert reading_of(Doubled("a", OUTPUTS), SHAPE) is None
