@@ -54,7 +54,7 @@ class Brian2Backend(Backend):
     def _drive(self, x: FloatArray) -> "_Simulation":
         return _Simulation(self.network, self._params, x)
 
-    def _relax(
+    def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
         simulation: _Simulation = clamped.drive

@@ -122,7 +122,7 @@ def _equilibrium(
     tolerance = 100.0 * float(np.finfo(dtype).eps)
     relaxation = relaxation or Relaxation(max_steps=2000, tolerance=tolerance)
     backend = TorchBackend(network, params, "cpu")
-    free = backend.relax(backend.clamp(x), relaxation=relaxation)
+    free = backend.settle(backend.clamp(x), relaxation=relaxation)
     if not free.converged.all():
         raise EngineError(f"there is no equilibrium to differentiate: {free.summary()}.")
     return to_tensor(free.state, dtype, CPU)

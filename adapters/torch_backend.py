@@ -49,7 +49,7 @@ class TorchBackend(Backend):
         return drive
 
     @torch.inference_mode()
-    def _relax(
+    def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
         x = self._tensor(clamped.x)

@@ -6,9 +6,10 @@ parameters as its substrate would; states, gradients and updates cross the borde
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +77,10 @@ def _scaled(relaxation: Relaxation, share: float, rounding: float) -> Relaxation
     """Return `relaxation` with a share of its tolerance, but no less than `rounding`."""
     tolerance = relaxation.tolerance
     return replace(relaxation, tolerance=min(tolerance, max(tolerance * share, rounding)))
+
+
+Plan: TypeAlias = tuple[tuple[tuple[float, ...], Relaxation], ...]
+"""Stages of a relaxation: the betas that are relaxed side by side, and how."""
 
 
 @dataclass(frozen=True)
@@ -207,46 +212,33 @@ class Backend(ABC):
 
     @checked
     def relax(
+        self, clamped: Clamped, plan: Plan, start: npt.ArrayLike | None = None
+    ) -> tuple[Equilibrium, ...]:
+        """Relax through the stages of a plan; return an equilibrium for each of their betas.
+
+        The first stage begins at `start (samples, units)`, which is not changed, or at
+        `sigma(input drive)`; every later one where the first beta of the first stage ended. Raises
+        `DivergenceError` on the first NaN.
+        """
+        if not plan:
+            raise EngineError("the plan has no stage.")
+        for betas, relaxation in plan:
+            self._check_stage(clamped, betas, relaxation)
+        begin = None if start is None else self._checked_start(clamped, start)
+        whole = tuple((tuple(map(float, betas)), relaxation) for betas, relaxation in plan)
+        return tuple(map(finite, self._relax(clamped, whole, begin)))
+
+    @checked
+    def settle(
         self,
         clamped: Clamped,
         beta: float = 0.0,
         relaxation: Relaxation | None = None,
         start: npt.ArrayLike | None = None,
     ) -> Equilibrium:
-        """Relax to an equilibrium of `E + beta C`, from `start` or from `sigma(input drive)`.
-
-        `start (samples, units)` is not changed. Raises `DivergenceError` on the first NaN.
-        """
-        relaxation = relaxation or Relaxation()
-        self._check_relaxation(clamped, beta, relaxation)
-        begin = None if start is None else self._checked_start(clamped, start)
-        return _finite(self._relax(clamped, float(beta), relaxation, begin))
-
-    @checked
-    def relax_opposite(
-        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: npt.ArrayLike
-    ) -> tuple[Equilibrium, Equilibrium]:
-        """Relax to the equilibria of `E + beta C` and `E - beta C`, both from `start`."""
-        self._check_relaxation(clamped, beta, relaxation)
-        begin = self._checked_start(clamped, start)
-        plus, minus = self._relax_opposite(clamped, float(beta), relaxation, begin)
-        return _finite(plus), _finite(minus)
-
-    @checked
-    def relax_around(
-        self,
-        clamped: Clamped,
-        beta: float,
-        free: Relaxation,
-        nudged: Relaxation,
-        start: npt.ArrayLike | None = None,
-    ) -> tuple[Equilibrium, Equilibrium, Equilibrium]:
-        """Relax to the free equilibrium, and from it to those of `E + beta C` and `E - beta C`."""
-        self._check_relaxation(clamped, 0.0, free)
-        self._check_relaxation(clamped, beta, nudged)
-        begin = None if start is None else self._checked_start(clamped, start)
-        settled, plus, minus = self._relax_around(clamped, float(beta), free, nudged, begin)
-        return _finite(settled), _finite(plus), _finite(minus)
+        """Relax to one equilibrium, of `E + beta C`: a plan of one stage with one beta."""
+        (found,) = self.relax(clamped, (((beta,), relaxation or Relaxation()),), start)
+        return found
 
     @checked
     def accumulate(
@@ -257,11 +249,12 @@ class Backend(ABC):
         *,
         energy: float = 0.0,
         cost: float = 0.0,
-    ) -> None:
+    ) -> FloatArray | None:
         """Add `energy dE/dtheta + cost dC/dtheta`, summed over samples, to `gradient` in place.
 
         For an equilibrium with an opposite the first is `energy (dE/dtheta - dE/dtheta(opposite))`.
-        A sample of weight `w` is added `w` times.
+        A sample of weight `w` is added `w` times. If `cost` is not zero, returns `C` of every
+        sample, `(samples,)`: its gradient comes from the same errors.
         """
         self._check_fresh(clamped)
         equilibrium = self._checked_equilibrium(clamped, equilibrium)
@@ -275,12 +268,12 @@ class Backend(ABC):
         if cost != 0.0 and clamped.y is None:
             raise EngineError("the gradient of the cost needs targets y, but none were clamped.")
         if clamped.weights is None:
-            self._accumulate_phases(clamped, equilibrium, gradient, energy, cost)
-            return
+            return self._accumulate_phases(clamped, equilibrium, gradient, energy, cost)
         for weight in np.unique(clamped.weights[clamped.weights > 0.0]):
             alike = clamped.weights == weight
             part, phase = clamped.rows(alike), equilibrium.rows(alike)
             self._accumulate_phases(part, phase, gradient, energy * weight, cost * weight)
+        return self._cost(clamped, equilibrium.state) if cost != 0.0 else None
 
     @checked
     def apply(self, update: FloatArray) -> None:
@@ -313,27 +306,35 @@ class Backend(ABC):
         gradient: FloatArray,
         energy: float,
         cost: float,
-    ) -> None:
-        """Accumulate a phase, and take its opposite away if it has one."""
-        if equilibrium.opposite is None or self.joins_phases:
-            self._accumulate(clamped, equilibrium, gradient, energy, cost)
-            return
-        alone = replace(equilibrium, opposite=None)
-        other = replace(alone, state=equilibrium.opposite)
-        self._accumulate(clamped, alone, gradient, energy, cost)
-        self._accumulate(clamped, other, gradient, -energy, 0.0)
+    ) -> FloatArray | None:
+        """Accumulate a phase, and take its opposite away if it has one; return the costs."""
+        phase, other = equilibrium, None
+        if equilibrium.opposite is not None and not self.joins_phases:
+            phase = replace(equilibrium, opposite=None)
+            other = replace(phase, state=equilibrium.opposite)
+        costs = self._accumulate(clamped, phase, gradient, energy, cost)
+        if other is not None:
+            self._accumulate(clamped, other, gradient, -energy, 0.0)
+        if cost == 0.0 or costs is not None:
+            return costs
+        return self._cost(clamped, phase.state)
 
-    def _check_relaxation(self, clamped: Clamped, beta: float, relaxation: Relaxation) -> None:
-        """Refuse a relaxation that cannot be run."""
+    def _check_stage(
+        self, clamped: Clamped, betas: tuple[float, ...], relaxation: Relaxation
+    ) -> None:
+        """Refuse a stage that cannot be run."""
         self._check_fresh(clamped)
         if relaxation.solver not in self.solvers:
             raise EngineError(f"{type(self).__name__} has no solver '{relaxation.solver}'.")
         if relaxation.solver == "alternating":
             _ = self.network.halves  # refuses a network that has none
-        if not math.isfinite(beta):
-            raise EngineError(f"beta is {beta}, expected a finite number.")
-        if beta != 0.0 and clamped.y is None:
-            raise EngineError(f"a nudge of beta {beta} needs targets y, but none were clamped.")
+        if not betas or (0.0 in betas and len(betas) > 1):
+            raise EngineError(f"a stage has betas {betas}, expected 0 alone, or only others.")
+        for beta in betas:
+            if not math.isfinite(beta):
+                raise EngineError(f"beta is {beta}, expected a finite number.")
+            if beta != 0.0 and clamped.y is None:
+                raise EngineError(f"a nudge of beta {beta} needs targets y, but none were clamped.")
 
     def _checked_start(self, clamped: Clamped, start: npt.ArrayLike) -> FloatArray:
         checked = checked_matrix("start", start, self.network.units, self.dtype)
@@ -382,29 +383,21 @@ class Backend(ABC):
     @abstractmethod
     def _drive(self, x: FloatArray) -> Any: ...
 
-    @abstractmethod
     def _relax(
+        self, clamped: Clamped, plan: Plan, start: FloatArray | None
+    ) -> Sequence[Equilibrium]:
+        """Relax one beta after the other; a backend that can do better takes the plan whole."""
+        found: list[Equilibrium] = []
+        for stage, (betas, relaxation) in enumerate(plan):
+            begin = finite(found[0]).state if stage else start
+            found += [self._relax_one(clamped, beta, relaxation, begin) for beta in betas]
+        return found
+
+    @abstractmethod
+    def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
-    ) -> Equilibrium: ...
-
-    def _relax_opposite(
-        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray
-    ) -> tuple[Equilibrium, Equilibrium]:
-        """Relax one phase after the other; a backend that can do better does both at once."""
-        plus = self._relax(clamped, beta, relaxation, start)
-        return plus, self._relax(clamped, -beta, relaxation, start)
-
-    def _relax_around(
-        self,
-        clamped: Clamped,
-        beta: float,
-        free: Relaxation,
-        nudged: Relaxation,
-        start: FloatArray | None,
-    ) -> tuple[Equilibrium, Equilibrium, Equilibrium]:
-        """Relax one phase after the other, and no further than a state that is not finite."""
-        settled = _finite(self._relax(clamped, 0.0, free, start))
-        return settled, *self._relax_opposite(clamped, beta, nudged, settled.state)
+    ) -> Equilibrium:
+        """Relax to one equilibrium."""
 
     @abstractmethod
     def _accumulate(
@@ -414,7 +407,8 @@ class Backend(ABC):
         gradient: FloatArray,
         energy: float,
         cost: float,
-    ) -> None: ...
+    ) -> FloatArray | None:
+        """Add the gradients; return the costs where they come for nothing."""
 
     def _cost(self, clamped: Clamped, state: FloatArray) -> FloatArray:
         costs: FloatArray = dynamics.cost(self.network, self.params, state, clamped.y)
@@ -436,7 +430,7 @@ class Backend(ABC):
         return {}
 
 
-def _finite(equilibrium: Equilibrium) -> Equilibrium:
+def finite(equilibrium: Equilibrium) -> Equilibrium:
     """Refuse an equilibrium that holds a value which is not finite."""
     if not (np.isfinite(equilibrium.residual).all() and np.isfinite(equilibrium.state).all()):
         finite = np.isfinite(equilibrium.residual) & np.isfinite(equilibrium.state).all(axis=1)

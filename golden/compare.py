@@ -86,7 +86,7 @@ def compare_steps(
     rows, first = [], None
     for step in range(1, steps + 1):
         ends = [
-            backend.relax(clamped, beta, single, start)
+            backend.settle(clamped, beta, single, start)
             for (backend, clamped), start in zip(sides, starts, strict=True)
         ]
         starts = [end.state for end in ends]
@@ -106,7 +106,7 @@ def compare_rules(
 ) -> tuple[Metric, ...]:
     """Compare what both accumulate at one state, block by block, relative to its largest entry."""
     limit = coarser_threshold(left, right) if threshold is None else threshold
-    reached = left.relax(left.clamp(x, y), relaxation=Relaxation(max_steps=5))
+    reached = left.settle(left.clamp(x, y), relaxation=Relaxation(max_steps=5))
     ours, theirs = (_local_rule(backend, x, y, reached) for backend in (left, right))
     metrics = []
     for name, block in left.network.blocks.items():

@@ -120,7 +120,7 @@ def directional_derivatives(
 def mean_cost(backend: Backend, x: FloatArray, y: FloatArray) -> float:
     """Return the loss: the mean cost at the free equilibrium."""
     clamped = backend.clamp(x, y)
-    free = backend.relax(clamped, relaxation=CONVERGED)
+    free = backend.settle(clamped, relaxation=CONVERGED)
     if not free.converged.all():
         raise EngineError(f"the loss has no gradient away from equilibrium: {free.summary()}.")
     return float(dynamics.cost(backend.network, backend.params, free.state, clamped.y).mean())

@@ -78,7 +78,7 @@ class ReferenceBackend(Backend):
         weights = self._weights()
         return [self._sum_drives(clamped, weights, row.tolist(), {}) for row in x]
 
-    def _relax(
+    def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
         settled = []

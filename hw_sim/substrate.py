@@ -86,7 +86,7 @@ class Substrate(Backend):
         self.counts.add("readout", BORDER, "off_chip", outputs.size)
         return outputs.copy()
 
-    def _relax(
+    def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
         if relaxation.damping != 1.0:

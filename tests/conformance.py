@@ -11,7 +11,7 @@ import numpy as np
 
 from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray
-from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.tokens import TokenReadout
 from engine.learning.spectral import has_cap
@@ -189,7 +189,7 @@ class Trial:
 
     def relax(self, beta: float = 0.0, start: FloatArray | None = None) -> Equilibrium:
         """Let the backend settle to its tolerance."""
-        return self.backend.relax(self.clamped, beta, self.candidate.settling(), start)
+        return self.backend.settle(self.clamped, beta, self.candidate.settling(), start)
 
     @property
     def solvers(self) -> list[str]:
@@ -273,3 +273,8 @@ def mean_cost(trial: Trial, state: FloatArray) -> float:
 def assert_close(found: FloatArray, expected: FloatArray, error: float) -> None:
     """Fail where two arrays differ by more than `error`, whatever their size."""
     np.testing.assert_allclose(found, expected, rtol=0, atol=error)
+
+
+def around(beta: float, free: Relaxation, nudged: Relaxation) -> Plan:
+    """Return the plan of a free phase, and of two opposite nudges from where it ends."""
+    return (((0.0,), free), ((beta, -beta), nudged))

@@ -52,7 +52,7 @@ def test_unsupported_solvers_are_those_declared(looped: Trial) -> None:
     assert missing == set(looped.candidate.unsupported) & set(get_args(Solver))
     for solver in missing:
         with pytest.raises(EngineError, match=f"has no solver '{solver}'"):
-            looped.backend.relax(looped.clamped, relaxation=Relaxation(solver=solver))
+            looped.backend.settle(looped.clamped, relaxation=Relaxation(solver=solver))
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.1, -0.1])
@@ -62,7 +62,7 @@ def test_relax_finds_the_fixed_point_of_the_formulas(trial: Trial, beta: float) 
     if "damping" not in trial.candidate.unsupported:
         ways.append(trial.candidate.settling(damping=0.6))
     for way in ways:
-        found = trial.backend.relax(trial.clamped, beta, way)
+        found = trial.backend.settle(trial.clamped, beta, way)
         assert found.converged.all(), (way, found.summary())
         assert_close(found.state, expected, trial.candidate.error)
 
@@ -71,7 +71,7 @@ def test_relax_finds_the_fixed_point_of_the_formulas(trial: Trial, beta: float) 
 def test_residual_holds_at_the_returned_state(trial: Trial, beta: float) -> None:
     rounding = trial.candidate.rounding or 20 * np.finfo(trial.candidate.dtype).eps
     for solver in trial.solvers:
-        found = trial.backend.relax(trial.clamped, beta, trial.candidate.settling(solver))
+        found = trial.backend.settle(trial.clamped, beta, trial.candidate.settling(solver))
         residual = np.abs(image(trial, found.state, beta) - found.state).max(-1)
         assert (residual <= trial.candidate.tolerance + rounding).all(), solver
         assert_close(found.residual, residual, rounding)
@@ -79,8 +79,8 @@ def test_residual_holds_at_the_returned_state(trial: Trial, beta: float) -> None
 
 def test_relaxing_an_equilibrium_changes_nothing(trial: Trial) -> None:
     for solver in trial.solvers:
-        found = trial.backend.relax(trial.clamped, 0.0, trial.candidate.settling(solver))
-        again = trial.backend.relax(trial.clamped, 0.0, trial.candidate.settling(), found.state)
+        found = trial.backend.settle(trial.clamped, 0.0, trial.candidate.settling(solver))
+        again = trial.backend.settle(trial.clamped, 0.0, trial.candidate.settling(), found.state)
         settled = again.steps == 1  # rounding may lift a residual over the tolerance once more
         np.testing.assert_array_equal(again.state[settled], found.state[settled])
         assert_close(again.state, found.state, 2 * trial.candidate.tolerance)
@@ -98,11 +98,11 @@ def test_every_step_is_the_one_of_the_definition(
         pytest.skip("not in the backend, or a layer coupled to itself, which has no halves")
     if damping != 1.0 and "damping" in trial.candidate.unsupported:
         with pytest.raises(EngineError, match="has no damping"):
-            trial.backend.relax(trial.clamped, beta, Relaxation(1, 1e-3, solver, damping))
+            trial.backend.settle(trial.clamped, beta, Relaxation(1, 1e-3, solver, damping))
         return
     for max_steps in (1, 2, 3, 40):
         relaxation = Relaxation(max_steps, 1e-3, solver, damping)
-        found = trial.backend.relax(trial.clamped, beta, relaxation)
+        found = trial.backend.settle(trial.clamped, beta, relaxation)
         expected = walk(trial, relaxation, beta)
         np.testing.assert_array_equal(found.steps, expected.steps)
         np.testing.assert_array_equal(found.converged, expected.converged)
@@ -115,22 +115,25 @@ def test_one_step_honours_the_start_and_leaves_it_alone(trial: Trial) -> None:
     start = np.full((SAMPLES, trial.network.units), 0.25, trial.candidate.dtype)
     residual = np.abs(image(trial, start) - 0.25).max(-1)
     for solver in trial.solvers:
-        found = trial.backend.relax(trial.clamped, 0.0, Relaxation(1, 0.0, solver), start)
+        found = trial.backend.settle(trial.clamped, 0.0, Relaxation(1, 0.0, solver), start)
         assert not found.converged.any()
         assert (found.steps == 1).all()
         assert_close(found.residual, residual, trial.candidate.error)
         assert (start == 0.25).all()
 
 
-def test_opposite_phases_need_a_start_and_targets(looped: Trial) -> None:
+def test_a_plan_that_cannot_be_run_is_refused_before_it_begins(looped: Trial) -> None:
     backend, clamped = looped.backend, looped.clamped
-    start = np.zeros((SAMPLES, looped.network.units))
-    with pytest.raises(EngineError, match="start"):
-        backend.relax_opposite(clamped, 0.2, Relaxation(), None)  # type: ignore[arg-type]
+    start, both = np.zeros((SAMPLES, looped.network.units)), (((0.2, -0.2), Relaxation()),)
     with pytest.raises(EngineError, match="start has 1 samples"):
-        backend.relax_opposite(clamped, 0.2, Relaxation(), start[:1])
+        backend.relax(clamped, both, start[:1])
     with pytest.raises(EngineError, match="needs targets"):
-        backend.relax_opposite(backend.clamp(clamped.x), 0.2, Relaxation(), start)
+        backend.relax(backend.clamp(clamped.x), both, start)
+    for betas in ((), (0.0, 0.2), (0.2, 0.0)):
+        with pytest.raises(EngineError, match="expected 0 alone, or only others"):
+            backend.relax(clamped, ((betas, Relaxation()),))
+    with pytest.raises(EngineError, match="plan has no stage"):
+        backend.relax(clamped, ())
 
 
 def test_nudging_moves_the_cost_the_right_way(trial: Trial) -> None:
@@ -223,14 +226,14 @@ def test_clamp_refuses_what_it_cannot_hold(looped: Trial) -> None:
 def test_relax_refuses_what_makes_no_sense(looped: Trial) -> None:
     backend, batch = looped.backend, looped.backend.clamp(looped.x)
     with pytest.raises(EngineError, match="needs targets"):
-        backend.relax(batch, 0.1)
+        backend.settle(batch, 0.1)
     with pytest.raises(EngineError, match="beta is nan"):
-        backend.relax(batch, np.nan)
+        backend.settle(batch, np.nan)
     with pytest.raises(EngineError, match="start has 1 samples"):
-        backend.relax(batch, start=np.zeros((1, looped.network.units)))
+        backend.settle(batch, start=np.zeros((1, looped.network.units)))
     has_solver = "alternating" in backend.solvers
     with pytest.raises(EngineError, match="lies inside one" if has_solver else "has no solver"):
-        backend.relax(batch, relaxation=Relaxation(solver="alternating"))
+        backend.settle(batch, relaxation=Relaxation(solver="alternating"))
 
 
 def test_a_stale_clamp_is_refused(looped: Trial) -> None:
@@ -238,7 +241,7 @@ def test_a_stale_clamp_is_refused(looped: Trial) -> None:
     gradient = np.zeros(looped.network.size, looped.candidate.dtype)
     looped.backend.apply(gradient)
     with pytest.raises(EngineError, match="clamp it again"):
-        looped.backend.relax(looped.clamped)
+        looped.backend.settle(looped.clamped)
     with pytest.raises(EngineError, match="clamp it again"):
         looped.backend.accumulate(looped.clamped, settled, gradient, energy=1.0)
 
@@ -302,7 +305,7 @@ def test_a_nan_on_the_way_is_a_divergence(candidate: Candidate, solver: Solver) 
         trial.params[block][...] = -largest / 2 if recurrent else -(largest**0.6)
     batch = trial.backend.clamp(np.full_like(trial.x, largest**0.6))
     with pytest.raises(DivergenceError, match=r"sample \d stopped being finite at step \d"):
-        trial.backend.relax(batch, relaxation=Relaxation(solver=solver))
+        trial.backend.settle(batch, relaxation=Relaxation(solver=solver))
 
 
 def test_predict_reads_the_state(trial: Trial) -> None:

@@ -29,7 +29,7 @@ def test_a_mixture_that_raised_the_residual_is_taken_back(
     states, residuals = [near.astype(candidate.dtype)], []
     for steps in range(1, 25):
         way = Relaxation(steps, 0.0, "anderson")
-        found = trial.backend.relax(trial.clamped, 0.0, way, states[0])
+        found = trial.backend.settle(trial.clamped, 0.0, way, states[0])
         states.append(found.state)
         residuals.append(found.residual)
     images, undone = [image(trial, state) for state in states], 0
@@ -59,7 +59,7 @@ def test_a_linear_map_is_solved_in_as_many_steps_as_it_has_units(
     start, clamped = goal + rng.uniform(-0.1, 0.1, (SAMPLES, network.units)), np.zeros((SAMPLES, 1))
     tolerance = float(np.finfo(candidate.dtype).eps) ** 0.5
     found, plain = (
-        backend.relax(backend.clamp(clamped), 0.0, Relaxation(400, tolerance, solver), start)
+        backend.settle(backend.clamp(clamped), 0.0, Relaxation(400, tolerance, solver), start)
         for solver in ("anderson", "fixed_point")
     )
     assert found.converged.all()

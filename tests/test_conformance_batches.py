@@ -16,6 +16,7 @@ from tests.conformance import (
     RUNNABLE,
     SAMPLES,
     Trial,
+    around,
     assert_close,
     image,
 )
@@ -49,10 +50,10 @@ def test_a_sample_settles_in_every_batch_as_it_would_alone(trial: Trial) -> None
     parts = [trial.backend.clamp(trial.x[rows], trial.y[rows]) for rows in BATCHES]
     for solver, beta in product(trial.solvers, (0.0, BETA)):
         way = Relaxation(40, 1e-4, solver)
-        whole = trial.backend.relax(trial.clamped, beta, way, trial.uneven)
+        whole = trial.backend.settle(trial.clamped, beta, way, trial.uneven)
         assert len(set(whole.steps)) > 1 or not trial.network.recurrent
         for rows, part in zip(BATCHES, parts, strict=True):
-            found = trial.backend.relax(part, beta, way, trial.uneven[rows])
+            found = trial.backend.settle(part, beta, way, trial.uneven[rows])
             assert_same(found, whole.rows(rows), trial.between_batches)
 
 
@@ -60,9 +61,9 @@ def test_phases_that_are_relaxed_together_keep_samples_apart(trial: Trial) -> No
     parts = [trial.backend.clamp(trial.x[rows], trial.y[rows]) for rows in BATCHES]
     for solver in trial.solvers:
         ways = Relaxation(40, 1e-3, solver), Relaxation(40, 1e-4, solver)
-        whole = trial.backend.relax_around(trial.clamped, BETA, *ways, trial.uneven)
+        whole = trial.backend.relax(trial.clamped, around(BETA, *ways), trial.uneven)
         for rows, part in zip(BATCHES, parts, strict=True):
-            found = trial.backend.relax_around(part, BETA, *ways, trial.uneven[rows])
+            found = trial.backend.relax(part, around(BETA, *ways), trial.uneven[rows])
             for one, other in zip(found, whole, strict=True):
                 assert_same(one, other.rows(rows), trial.between_batches)
 
@@ -76,12 +77,12 @@ def test_a_phase_is_the_same_beside_others_whatever_solved_the_one_before(
     for before, after in product(trial.solvers, repeat=2):
         free, nudged = Relaxation(max_steps, 1e-4, before), Relaxation(3, 1e-4, after)
         for start in (None, trial.uneven):
-            settled, *phases = backend.relax_around(clamped, BETA, free, nudged, start)
-            alone = backend.relax(clamped, 0.0, free, start)
+            settled, *phases = backend.relax(clamped, around(BETA, free, nudged), start)
+            alone = backend.settle(clamped, 0.0, free, start)
             assert_same(settled, alone, trial.between_batches)
-            phases += backend.relax_opposite(clamped, BETA, nudged, alone.state)
+            phases += backend.relax(clamped, (((BETA, -BETA), nudged),), alone.state)
             for beta, phase in zip(2 * (BETA, -BETA), phases, strict=True):
-                expected = backend.relax(clamped, beta, nudged, alone.state)
+                expected = backend.settle(clamped, beta, nudged, alone.state)
                 assert_same(phase, expected, trial.between_batches)
 
 
@@ -90,13 +91,13 @@ def test_a_phase_that_starts_at_its_own_equilibrium_ends_there_in_one_step(trial
     for solver in trial.solvers:
         way = trial.candidate.settling(solver)
         loose = Relaxation(way.max_steps, 2 * way.tolerance, solver)
-        free = backend.relax(clamped, 0.0, way)
-        again, *_ = backend.relax_around(clamped, BETA, loose, way, free.state)
+        free = backend.settle(clamped, 0.0, way)
+        again, *_ = backend.relax(clamped, around(BETA, loose, way), free.state)
         assert (again.steps == 1).all()
         np.testing.assert_array_equal(again.state, free.state)
         for sign in (0, 1):
-            ended = backend.relax_opposite(clamped, BETA, way, free.state)[sign]
-            again = backend.relax_opposite(clamped, BETA, loose, ended.state)[sign]
+            ended = backend.relax(clamped, (((BETA, -BETA), way),), free.state)[sign]
+            again = backend.relax(clamped, (((BETA, -BETA), loose),), ended.state)[sign]
             assert (again.steps == 1).all()
             np.testing.assert_array_equal(again.state, ended.state)
 
@@ -105,7 +106,7 @@ def test_the_residual_of_a_sample_that_ran_out_is_that_before_its_last_step(tria
     for solver in trial.solvers:
         state = trial.uneven
         for steps in range(1, 6):
-            found = trial.backend.relax(
+            found = trial.backend.settle(
                 trial.clamped, BETA, Relaxation(steps, 0.0, solver), trial.uneven
             )
             expected = np.abs(image(trial, state, BETA) - state).max(-1)
@@ -127,7 +128,7 @@ def test_a_softmax_does_not_see_what_all_its_logits_share(trial: Trial, sign: fl
     seen = []
     for backend in (trial.backend, other):
         clamped = backend.clamp(trial.x, trial.y)
-        nudged = backend.relax(clamped, BETA, trial.candidate.settling())
+        nudged = backend.settle(clamped, BETA, trial.candidate.settling())
         total = np.zeros(trial.network.size, trial.candidate.dtype)
         backend.accumulate(clamped, nudged, total, cost=1.0)
         seen.append((nudged.state, backend.predict(nudged), backend.cost(clamped, nudged), total))
@@ -149,7 +150,7 @@ def test_a_softmax_that_is_sure_is_finite_and_linear(trial: Trial) -> None:
     params["b_out"][...] = -gaps
     backend = trial.candidate.build(trial.network, params)
     clamped = backend.clamp(trial.x, trial.y)
-    ended = backend.relax(clamped, BETA, trial.candidate.settling())
+    ended = backend.settle(clamped, BETA, trial.candidate.settling())
     total = Params(trial.network, np.zeros(trial.network.size, dtype))
     backend.accumulate(clamped, ended, total.theta, cost=1.0)
     sure = np.eye(readout.outputs)[0]

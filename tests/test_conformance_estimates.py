@@ -55,9 +55,9 @@ def test_a_report_says_what_every_phase_did(trial: Trial) -> None:
         _, report = estimated(trial, name, (free, nudged), start=trial.uneven)
         betas = [beta for beta, _ in named_estimator(name, BETA) if beta != 0.0]
         first = free.nudged(min(betas), rounding) if name == "one_sided" else free
-        settled = trial.backend.relax(trial.clamped, 0.0, first, trial.uneven)
+        settled = trial.backend.settle(trial.clamped, 0.0, first, trial.uneven)
         phases = [
-            trial.backend.relax(trial.clamped, beta, nudged.nudged(beta, rounding), settled.state)
+            trial.backend.settle(trial.clamped, beta, nudged.nudged(beta, rounding), settled.state)
             for beta in betas
         ]
         unsettled = [1.0 - phase.converged.mean() for phase in (settled, *phases)]

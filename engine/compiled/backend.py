@@ -1,14 +1,13 @@
 """The compiled backend: numba kernels on the flat array of parameters."""
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray, by_sample, checked_sum
-from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation, finite
 from engine.border import checked
 from engine.compiled import kernels
 from engine.compiled.tables import Tables, tables_of
@@ -21,9 +20,6 @@ from engine.couplings.readout import SoftmaxReadout
 from engine.model import dynamics
 from engine.model.network import Network
 from engine.model.params import Params
-
-Stage: TypeAlias = tuple[tuple[float, ...], Relaxation]
-"""Nudges that are relaxed side by side."""
 
 
 class NumbaBackend(Backend):
@@ -86,74 +82,64 @@ class NumbaBackend(Backend):
 
         run_blocks(add, row_blocks(len(x), weight.size))
 
-    def _relax(
+    def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
-        if self._tokens is not None:
-            begin = dynamics.activate(self.network, clamped.drive) if start is None else start
-            return self._tokens.relax(self._params, clamped, beta, relaxation, begin)
-        (found,) = self._relax_stages(clamped, [((beta,), relaxation)], start)
+        # Its own, whatever a subclass makes of a plan.
+        (found,) = NumbaBackend._relax(self, clamped, (((beta,), relaxation),), start)
         return found
 
-    def _relax_opposite(
-        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray
-    ) -> tuple[Equilibrium, Equilibrium]:
-        """Relax both phases as one batch: half the products, of twice the rows."""
-        if self._tokens is not None:
-            return super()._relax_opposite(clamped, beta, relaxation, start)
-        plus, minus = self._relax_stages(clamped, [((beta, -beta), relaxation)], start)
-        return plus, minus
+    def _relax(
+        self, clamped: Clamped, plan: Plan, start: FloatArray | None
+    ) -> Sequence[Equilibrium]:
+        """Relax all stages of a block of samples on the same core, the betas of one side by side.
 
-    def _relax_around(
-        self,
-        clamped: Clamped,
-        beta: float,
-        free: Relaxation,
-        nudged: Relaxation,
-        start: FloatArray | None,
-    ) -> tuple[Equilibrium, Equilibrium, Equilibrium]:
-        """Relax all phases of a block of samples on the same core."""
-        if self._tokens is not None:
-            return super()._relax_around(clamped, beta, free, nudged, start)
-        stages: list[Stage] = [((0.0,), free), ((beta, -beta), nudged)]
-        settled, plus, minus = self._relax_stages(clamped, stages, start)
-        return settled, plus, minus
-
-    def _relax_stages(
-        self, clamped: Clamped, stages: Sequence[Stage], start: FloatArray | None
-    ) -> list[Equilibrium]:
-        """Relax a batch in stages: the betas of one side by side, each from the same start.
-
-        A stage starts where the first beta of the stage before it ended; plain steps are handed
-        the drive there as well, and begin with one product less.
+        Opposite nudges are then one batch: half the products, of twice the rows. Where the first
+        stage takes plain steps, the others are handed its last drive as well, and begin with one
+        product less.
         """
+        if self._tokens is not None:
+            return self._relax_tokens(clamped, plan, start)
         if start is None:
             start = np.empty_like(clamped.drive)
             kernels.activate(self._tables.layers, clamped.drive, start)
         samples, net = len(start), self._program()
         targets = clamped.y if clamped.y is not None else np.empty((samples, 0), self.dtype)
-        plain = [relaxation.solver == "fixed_point" for _, relaxation in stages]
-        carried = [all(both) for both in pairwise(plain)]
+        plain = [relaxation.solver == "fixed_point" for _, relaxation in plan]
+        carries = plain[0] and any(plain[1:])
         ended = [
-            self._room(samples * len(betas), carry)
-            for (betas, _), carry in zip(stages, [*carried, False], strict=True)
+            self._room(samples * len(betas), carries and stage == 0)
+            for stage, (betas, _) in enumerate(plan)
         ]
-        starts = [start, *(end.state for end in ended)]
-        known = [np.empty((0, self.network.units), self.dtype), *(end.drive for end in ended)]
+        unknown = np.empty((0, self.network.units), self.dtype)
 
         def solve(rows: slice) -> None:
-            for k, (betas, relaxation) in enumerate(stages):
-                nudges = np.array(betas, self.dtype)
-                phase = kernels.Phase(clamped.drive, targets, nudges, known[k])
-                self._solve(net, phase, starts[k], rows, relaxation, ended[k])
+            for stage, (betas, relaxation) in enumerate(plan):
+                begin = ended[0].state if stage else start
+                known = ended[0].drive if stage and plain[stage] else unknown
+                phase = kernels.Phase(clamped.drive, targets, np.array(betas, self.dtype), known)
+                self._solve(net, phase, begin, rows, relaxation, ended[stage])
 
-        work = self._tables.work * sum(len(betas) for betas, _ in stages)
+        work = self._tables.work * sum(len(betas) for betas, _ in plan)
         run_blocks(solve, row_blocks(samples, work))
         return [
             _equilibrium(end, slice(k * samples, (k + 1) * samples), relaxation.tolerance, beta)
-            for end, (betas, relaxation) in zip(ended, stages, strict=True)
+            for end, (betas, relaxation) in zip(ended, plan, strict=True)
             for k, beta in enumerate(betas)
         ]
+
+    def _relax_tokens(
+        self, clamped: Clamped, plan: Plan, start: FloatArray | None
+    ) -> list[Equilibrium]:
+        assert self._tokens is not None
+        begin = dynamics.activate(self.network, clamped.drive) if start is None else start
+        found: list[Equilibrium] = []
+        for stage, (betas, relaxation) in enumerate(plan):
+            begin = finite(found[0]).state if stage else begin
+            found += [
+                self._tokens.relax(self._params, clamped, beta, relaxation, begin) for beta in betas
+            ]
+        return found
 
     def _solve(
         self,
@@ -183,7 +169,7 @@ class NumbaBackend(Backend):
         gradient: FloatArray,
         energy: float,
         cost: float,
-    ) -> None:
+    ) -> FloatArray | None:
         network, total = self.network, Params(self.network, gradient)
         state, opposite = equilibrium.state, equilibrium.opposite
         if energy != 0.0 and opposite is not None:
@@ -193,17 +179,18 @@ class NumbaBackend(Backend):
                 block = total[coupling.name]
                 self._accumulate_coupling(coupling, clamped, state, block, energy)
         if cost == 0.0:
-            return
+            return None
         read = network.of(network.readout.layer, state)
         if isinstance(network.readout, SoftmaxReadout):
-            error, _ = self._errors(clamped, state)
+            error, costs = self._errors(clamped, state)
             error *= cost
             total["W_out"][...] += by_sample(read).T @ error
             total["b_out"][...] += error.sum(0)
-        else:
-            slopes = network.readout.correlate(self._params, read, clamped.y)
-            for name, slope in slopes.items():
-                total[name][...] += cost * slope
+            return costs
+        slopes = network.readout.correlate(self._params, read, clamped.y)
+        for name, slope in slopes.items():
+            total[name][...] += cost * slope
+        return None
 
     def _cost(self, clamped: Clamped, state: FloatArray) -> FloatArray:
         if isinstance(self.network.readout, SoftmaxReadout):

@@ -7,15 +7,15 @@ Each phase adds its signed contribution and is then forgotten. `docs/maths.md` h
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
 from engine.border import checked
 from engine.errors import EngineError, NudgeWarning
 
@@ -158,45 +158,35 @@ def estimate(
     if 0.0 in betas:  # the free state is a phase like the others: its error counts as much
         free = free.nudged(min(abs(beta) for beta in betas if beta != 0.0), rounding)
     share = 1.0 / (len(clamped.x) if clamped.weights is None else float(clamped.weights.sum()))
-    pairs = _pairs(estimator)
-    around = next((plus for plus, minus, _ in pairs if minus == -plus), None)
-    opposite: list[Equilibrium] = []
-    if around is None:
-        settled = backend.relax(clamped, relaxation=free, start=start)
-    else:
-        limits = nudged.nudged(around, rounding)
-        settled, *opposite = backend.relax_around(clamped, around, free, limits, start)
-    gradient[:] = 0.0
-    backend.accumulate(clamped, settled, gradient, cost=share)
-    steps, unsettled = [], [_unsettled(settled)]
-
-    def noted(phase: Equilibrium) -> Equilibrium:
-        steps.append(_mean_steps(phase))
-        unsettled.append(_unsettled(phase))
-        return phase
-
-    def settle(beta: float) -> Equilibrium:
-        if beta == 0.0:
-            return settled
-        limits = nudged.nudged(beta, rounding)
-        return noted(backend.relax(clamped, beta, limits, settled.state))
-
-    for plus, minus, coefficient in pairs:
-        if minus is None:
-            phase = settle(plus)
-        elif plus == around:
-            phase = noted(opposite[0]).against(noted(opposite[1]))
-        elif minus == -plus:
-            limits = nudged.nudged(plus, rounding)
-            pair = backend.relax_opposite(clamped, plus, limits, settled.state)
-            phase = noted(pair[0]).against(noted(pair[1]))
+    went: list[tuple[float, float]] = []
+    for plus, minus, coefficient in _pairs(estimator):
+        stages = _stages([plus] if minus is None else [plus, minus], nudged, rounding)
+        if not went:  # the first phases are relaxed along with the free one
+            settled, *phases = backend.relax(clamped, (((0.0,), free), *stages), start)
+            gradient[:] = 0.0
+            costs = backend.accumulate(clamped, settled, gradient, cost=share)
+            went.append(_how(settled))
         else:
-            phase = settle(plus).against(settle(minus))
+            phases = [e for s in stages for e in backend.relax(clamped, (s,), settled.state)]
+        reached = (beta for side_by_side, _ in stages for beta in side_by_side)
+        at = {0.0: settled} | dict(zip(reached, phases, strict=True))
+        phase = at[plus] if minus is None else at[plus].against(at[minus])
         backend.accumulate(clamped, phase, gradient, energy=coefficient * share)
-    cost = np.average(backend.cost(clamped, settled), weights=clamped.weights)
-    phases = len(steps)
+        went += map(_how, phases)
+    (free_steps, _), *others = went
     return Report(
-        float(cost), _mean_steps(settled), sum(steps) / phases, sum(unsettled) / (phases + 1)
+        float(np.average(cast(FloatArray, costs), weights=clamped.weights)),
+        free_steps,
+        sum(steps for steps, _ in others) / len(others),
+        sum(unsettled for _, unsettled in went) / len(went),
+    )
+
+
+def _stages(betas: Sequence[float], nudged: Relaxation, rounding: float) -> Plan:
+    """Nudges of the same size are relaxed side by side, with a tolerance that fits them."""
+    sizes = dict.fromkeys(abs(beta) for beta in betas if beta != 0.0)
+    return tuple(
+        (tuple(b for b in betas if abs(b) == size), nudged.nudged(size, rounding)) for size in sizes
     )
 
 
@@ -214,12 +204,10 @@ def _pairs(estimator: Estimator) -> list[tuple[float, float | None, float]]:
     return pairs + [(beta, None, coefficient) for beta, coefficient in single]
 
 
-def _mean_steps(equilibrium: Equilibrium) -> float:
-    return float(equilibrium.steps.sum()) / len(equilibrium.steps)
-
-
-def _unsettled(equilibrium: Equilibrium) -> float:
-    return 1.0 - int(np.count_nonzero(equilibrium.converged)) / len(equilibrium.steps)
+def _how(equilibrium: Equilibrium) -> tuple[float, float]:
+    """Return the mean number of steps, and the share of samples that did not converge."""
+    count, settled = len(equilibrium.steps), int(np.count_nonzero(equilibrium.converged))
+    return float(equilibrium.steps.sum()) / count, 1.0 - settled / count
 
 
 def safe_beta(backend: Backend) -> float:

@@ -67,7 +67,7 @@ def predict_outputs(
     with fitting_threads(backend.network, batch_size):
         for first in range(0, len(inputs), batch_size):
             rows = slice(first, first + batch_size)
-            settled = backend.relax(backend.clamp(inputs[rows]), relaxation=relaxation)
+            settled = backend.settle(backend.clamp(inputs[rows]), relaxation=relaxation)
             outputs[rows] = backend.predict(settled)
     return outputs
 
@@ -115,7 +115,7 @@ def evaluate(
     with fitting_threads(network, batch_size):
         for first in range(0, len(inputs), batch_size):
             rows = slice(first, first + batch_size)
-            settled = backend.relax(backend.clamp(inputs[rows]), relaxation=relaxation)
+            settled = backend.settle(backend.clamp(inputs[rows]), relaxation=relaxation)
             read = network.of(network.readout.layer, settled.state)
             cost += float(network.readout.cost(backend.params, read, targets[rows]).sum())
             guess = backend.predict(settled).argmax(axis=1)

@@ -115,7 +115,7 @@ def count_exact(
     said, unsettled = [], 0
     for first in range(0, len(rows), BATCH):
         clamped = backend.clamp(rows[first : first + BATCH])
-        settled = backend.relax(clamped, relaxation=settings.free)
+        settled = backend.settle(clamped, relaxation=settings.free)
         said.append(readout.read(backend.predict(settled)))
         unsettled += int((~settled.converged).sum())
     right = (np.concatenate(said) == answers)[:, settings.digits :]

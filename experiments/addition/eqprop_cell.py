@@ -112,7 +112,7 @@ def add(backend: Backend, pairs: Pairs, relaxation: Relaxation) -> tuple[Numbers
         for place in range(DIGITS):
             power = BASE**place
             x = one_hot(part.a // power % BASE, part.b // power % BASE, carry)
-            settled = backend.relax(backend.clamp(x), relaxation=relaxation)
+            settled = backend.settle(backend.clamp(x), relaxation=relaxation)
             digit, carry = read(backend.predict(settled))
             sums[first : first + BATCH] += digit * power
             steps += float(settled.steps.sum())

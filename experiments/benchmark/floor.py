@@ -120,7 +120,7 @@ def prepare(width: int, batch: int, compiled: bool) -> dict[str, Contestant]:
 
 
 def _relax(backend: Backend, clamped: Clamped) -> None:
-    backend.relax(clamped, relaxation=Relaxation(STEPS, 0.0))
+    backend.settle(clamped, relaxation=Relaxation(STEPS, 0.0))
 
 
 class EagerLoop:

@@ -83,8 +83,8 @@ def files_keep_everything(case: Case) -> None:
     assert found.network == case.network
     np.testing.assert_array_equal(found.theta, case.params.theta)
     backend = NumbaBackend(found.network, found)
-    relaxed = backend.relax(backend.clamp(case.x, case.y), case.beta).state
-    expected = case.backend.relax(case.clamped, case.beta).state
+    relaxed = backend.settle(backend.clamp(case.x, case.y), case.beta).state
+    expected = case.backend.settle(case.clamped, case.beta).state
     np.testing.assert_array_equal(relaxed, expected)
 
 
@@ -92,4 +92,4 @@ def _relax_small(beta: Any, rows: Any) -> None:
     network = looped_mlp(3, 2, 2)
     backend = NumbaBackend(network, initial_params(network, np.random.default_rng(0)))
     with np.errstate(all="ignore"):
-        backend.relax(backend.clamp([rows], [[0.0, 1.0]]), beta)
+        backend.settle(backend.clamp([rows], [[0.0, 1.0]]), beta)

@@ -30,12 +30,12 @@ ROUNDING = 1e-13
 )
 def one_equilibrium(case: Case) -> None:
     """Distances to the fixed point are at most the residual over `1 - norm`."""
-    expected = case.backend.relax(case.clamped, relaxation=TIGHT).state
+    expected = case.backend.settle(case.clamped, relaxation=TIGHT).state
     error = 2 * TIGHT.tolerance * np.sqrt(case.network.units) / (1 - case.norm)
     for solver in case.solvers:
         for start in (case.start, np.zeros_like(case.start), np.ones_like(case.start)):
             way = replace(TIGHT, solver=solver)
-            found = case.backend.relax(case.clamped, 0.0, way, start)
+            found = case.backend.settle(case.clamped, 0.0, way, start)
             assert found.converged.all(), found.summary()
             np.testing.assert_allclose(found.state, expected, rtol=0, atol=error)
 
@@ -63,7 +63,7 @@ def converged_is_true(case: Case) -> None:
     drive = dynamics.clamped_drive(case.network, case.params, case.x)
     for solver in case.solvers:
         for steps, tolerance in ((2, 1e-3), (200, 1e-3), (200, 1e-8)):
-            found = case.backend.relax(
+            found = case.backend.settle(
                 case.clamped, case.beta, Relaxation(steps, tolerance, solver)
             )
             image = dynamics.step(
@@ -114,9 +114,9 @@ def backends_agree(case: Case) -> None:
     )
     for solver in set(case.solvers) - {"anderson"}:  # whose mixtures magnify the rounding
         way = Relaxation(25, 1e-4, solver)
-        expected = case.backend.relax(case.clamped, case.beta, way)
+        expected = case.backend.settle(case.clamped, case.beta, way)
         for other in others:
-            found = other.relax(other.clamp(case.x, case.y), case.beta, way)
+            found = other.settle(other.clamp(case.x, case.y), case.beta, way)
             np.testing.assert_allclose(found.state, expected.state, rtol=0, atol=error)
             if not single:  # rounding may take a residual across the tolerance
                 close = np.abs(expected.residual - way.tolerance) < ROUNDING
@@ -133,10 +133,10 @@ def batches_leave_no_trace(case: Case) -> None:
     other = used.clamp(-case.x[::-1], case.y[::-1])
     for solver in case.solvers:
         way = Relaxation(3, 0.0, solver)
-        used.relax(other, 0.5, way, case.start)
-        used.relax(other, relaxation=way)
-        found = used.relax(used.clamp(case.x, case.y), case.beta, way)
-        expected = new.relax(new.clamp(case.x, case.y), case.beta, way)
+        used.settle(other, 0.5, way, case.start)
+        used.settle(other, relaxation=way)
+        found = used.settle(used.clamp(case.x, case.y), case.beta, way)
+        expected = new.settle(new.clamp(case.x, case.y), case.beta, way)
         np.testing.assert_array_equal(found.state, expected.state)
         np.testing.assert_array_equal(found.residual, expected.residual)
 
@@ -155,7 +155,7 @@ def no_silent_nan(case: Case) -> None:
         clamped = backend.clamp(np.sign(case.x) * largest ** (1 - power), case.y)
         for solver in case.solvers:
             try:
-                found = backend.relax(clamped, case.beta, Relaxation(20, 1e-6, solver))
+                found = backend.settle(clamped, case.beta, Relaxation(20, 1e-6, solver))
             except DivergenceError:
                 continue
             assert np.isfinite(found.state).all()
@@ -164,4 +164,4 @@ def no_silent_nan(case: Case) -> None:
 
 def _one_step(case: Case, state: FloatArray, damping: float = 1.0) -> FloatArray:
     way = Relaxation(1, 0.0, damping=damping)
-    return case.backend.relax(case.clamped, case.beta, way, state).state
+    return case.backend.settle(case.clamped, case.beta, way, state).state

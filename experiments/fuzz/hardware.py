@@ -88,7 +88,7 @@ def words_never_wrap(case: Case) -> None:
     assert isinstance(wide, DigitalBackend)
     results = []
     for chip in (narrow, wide):
-        settled = chip.relax(chip.clamp(case.x, case.y), case.beta, Relaxation(6, 0.0))
+        settled = chip.settle(chip.clamp(case.x, case.y), case.beta, Relaxation(6, 0.0))
         results.append((settled.state, chip.predict(settled)))
     assert wide.saturations.accumulator == 0
     if narrow.saturations.accumulator == 0:
@@ -109,7 +109,7 @@ def chips_stay_in_range(case: Case) -> None:
     chip = build_chip(case)
     for steps, tolerance in ((1, 0.0), (12, 0.05)):
         way = Relaxation(steps, tolerance)
-        found = chip.relax(chip.clamp(case.x, case.y), case.beta, way)
+        found = chip.settle(chip.clamp(case.x, case.y), case.beta, way)
         assert (np.abs(found.state) <= 1.0).all()  # which no number that is not one passes
         assert ((found.steps >= 1) & (found.steps <= steps)).all()
         np.testing.assert_array_equal(found.converged, found.residual <= tolerance)
@@ -128,12 +128,12 @@ def perfect_chips_are_the_engine(case: Case) -> None:
         (CrossbarBackend(case.network, case.params, _perfect_cells(case)), 1e-10),
         (DigitalBackend(case.network, case.params, FINE), 1e-3),
     ]
-    expected = case.backend.relax(case.clamped, case.beta, way)
+    expected = case.backend.settle(case.clamped, case.beta, way)
     learned = np.zeros(case.network.size)
     case.backend.accumulate(case.clamped, expected, learned, energy=1.0, cost=1.0)
     for chip, error in chips:
         clamped, total = chip.clamp(case.x, case.y), np.zeros(case.network.size)
-        found = chip.relax(clamped, case.beta, way)
+        found = chip.settle(clamped, case.beta, way)
         chip.accumulate(clamped, found, total, energy=1.0, cost=1.0)
         if error < 1e-9:  # rounding may take a residual across the tolerance
             close = np.abs(expected.residual - way.tolerance) < error
@@ -180,8 +180,8 @@ def _counted(chip: Substrate, case: Case, rows: slice) -> tuple[OpCounts, tuple[
     """Learn from some samples; return the counts and the evaluations, free and nudged."""
     gradient = np.zeros(case.network.size)
     clamped = chip.clamp(case.x[rows], case.y[rows])
-    free = chip.relax(clamped, 0.0, Relaxation(5, 0.05))
-    nudged = chip.relax(clamped, case.beta, Relaxation(5, 0.05), free.state)
+    free = chip.settle(clamped, 0.0, Relaxation(5, 0.05))
+    nudged = chip.settle(clamped, case.beta, Relaxation(5, 0.05), free.state)
     chip.accumulate(clamped, free, gradient, energy=-1.0, cost=1.0)
     chip.accumulate(clamped, nudged, gradient, energy=1.0)
     return chip.counts, (int(free.steps.sum()), int(nudged.steps.sum()))
@@ -200,7 +200,7 @@ def costs_add_up(case: Case) -> None:
     chip, gradient = build_chip(case), np.zeros(case.network.size)
     clamped = chip.clamp(case.x, case.y)
     for beta in (0.0, case.beta):
-        chip.accumulate(clamped, chip.relax(clamped, beta), gradient, energy=1.0)
+        chip.accumulate(clamped, chip.settle(clamped, beta), gradient, energy=1.0)
     chip.apply(-0.01 * gradient)
     design = Design(case.network, 8, 6, chip.footprint.count(case.network))
     priced = 0

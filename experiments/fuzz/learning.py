@@ -75,7 +75,7 @@ def weights_are_repetitions(case: Case) -> None:
 def learning_is_local(case: Case) -> None:
     """Moving one unit of one sample changes only the parameters with an end there."""
     unit = int(case.rng.integers(case.network.units))
-    settled = case.backend.relax(case.clamped)
+    settled = case.backend.settle(case.clamped)
     moved = settled.state.copy()
     moved[0, unit] += 0.5
     parts = []

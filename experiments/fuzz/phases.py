@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from engine.arrays import FloatArray, IntArray
-from engine.backend import Clamped, Equilibrium, Relaxation
+from engine.backend import Clamped, Equilibrium, Plan, Relaxation
 from engine.learning.estimator import Report, estimate, named_estimator
 from experiments.fuzz.strategies import Case, cases, quadratic_networks, wild_cases
 from experiments.fuzz.theory import theory
@@ -15,6 +15,11 @@ from experiments.fuzz.theory import theory
 NAMES = ("one_sided", "centered", "four_point")
 BETA = 0.05
 TIGHT = Relaxation(3000, 1e-13)
+
+
+def around(beta: float, free: Relaxation, nudged: Relaxation) -> Plan:
+    """Return the plan of a free phase, and of two opposite nudges from where it ends."""
+    return (((0.0,), free), ((beta, -beta), nudged))
 
 
 @theory(
@@ -26,16 +31,16 @@ def phases_are_apart(case: Case) -> None:
     for before, after in product(case.solvers, repeat=2):
         for steps in (2, 30):
             free, nudged = Relaxation(steps, 1e-3, before), Relaxation(3, 1e-4, after)
-            together = case.backend.relax_around(case.clamped, BETA, free, nudged, case.start)
-            alone = case.backend.relax(case.clamped, 0.0, free, case.start)
+            together = case.backend.relax(case.clamped, around(BETA, free, nudged), case.start)
+            alone = case.backend.settle(case.clamped, 0.0, free, case.start)
             assert_same(together[0], alone)
             for beta, phase in zip((BETA, -BETA), together[1:], strict=True):
-                assert_same(phase, case.backend.relax(case.clamped, beta, nudged, alone.state))
+                assert_same(phase, case.backend.settle(case.clamped, beta, nudged, alone.state))
     for solver in case.solvers:
         way = Relaxation(3, 1e-4, solver)
-        pair = case.backend.relax_opposite(case.clamped, BETA, way, case.start)
+        pair = case.backend.relax(case.clamped, (((BETA, -BETA), way),), case.start)
         for beta, phase in zip((BETA, -BETA), pair, strict=True):
-            assert_same(phase, case.backend.relax(case.clamped, beta, way, case.start))
+            assert_same(phase, case.backend.settle(case.clamped, beta, way, case.start))
 
 
 @theory(
@@ -46,8 +51,8 @@ def equilibria_stay(case: Case) -> None:
     """Of a phase beside others, and of the free phase of every estimate."""
     for solver in case.solvers:
         way = Relaxation(3000, 1e-9, solver)
-        settled = case.backend.relax(case.clamped, 0.0, way)
-        again = case.backend.relax_around(case.clamped, BETA, way, way, settled.state)[0]
+        settled = case.backend.settle(case.clamped, 0.0, way)
+        again = case.backend.relax(case.clamped, around(BETA, way, way), settled.state)[0]
         assert (again.steps == 1).all(), again.summary()
         np.testing.assert_array_equal(again.state, settled.state)
     for name in NAMES:
@@ -63,11 +68,11 @@ def mixtures_are_taken_back(case: Case) -> None:
     states, residuals = [case.start], []
     for count in range(1, 16):
         way = Relaxation(count, 0.0, "anderson")
-        found = case.backend.relax(case.clamped, 0.0, way, case.start)
+        found = case.backend.settle(case.clamped, 0.0, way, case.start)
         states.append(found.state)
         residuals.append(found.residual)
     once = Relaxation(1, 0.0)
-    images = [case.backend.relax(case.clamped, 0.0, once, state).state for state in states]
+    images = [case.backend.settle(case.clamped, 0.0, once, state).state for state in states]
     for sample in range(len(case.x)):
         for k, due in enumerate(plain_steps([float(r[sample]) for r in residuals])):
             if due is not None:
@@ -105,9 +110,9 @@ def reports_are_true(case: Case) -> None:
         _, report = _estimated(case, name, free, nudged, case.start)
         betas = [beta for beta, _ in named_estimator(name, BETA) if beta != 0.0]
         first = free.nudged(min(betas), rounding) if name == "one_sided" else free
-        settled = case.backend.relax(case.clamped, 0.0, first, case.start)
+        settled = case.backend.settle(case.clamped, 0.0, first, case.start)
         phases = [
-            case.backend.relax(case.clamped, beta, nudged.nudged(beta, rounding), settled.state)
+            case.backend.settle(case.clamped, beta, nudged.nudged(beta, rounding), settled.state)
             for beta in betas
         ]
         unsettled = [1.0 - phase.converged.mean() for phase in (settled, *phases)]

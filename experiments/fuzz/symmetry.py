@@ -7,7 +7,7 @@ from engine.backend import Equilibrium, Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.model.network import Network
 from engine.model.params import Params
-from experiments.fuzz.phases import assert_same
+from experiments.fuzz.phases import around, assert_same
 from experiments.fuzz.strategies import Case, cases, looped, smooth_networks, wild_cases
 from experiments.fuzz.theory import theory
 
@@ -23,7 +23,7 @@ def samples_are_apart(case: Case) -> None:
     order = case.rng.permutation(len(case.x))
     for solver in case.solvers:
         way = Relaxation(30, 1e-4, solver)
-        settled = case.backend.relax(case.clamped, 0.0, way).state
+        settled = case.backend.settle(case.clamped, 0.0, way).state
         start = np.where(np.arange(len(case.x))[:, None] % 2, case.start, settled)
         expected = _phases(case, np.arange(len(case.x)), way, start)
         for rows in (order, order[:1], order[1:]):
@@ -36,8 +36,8 @@ def samples_are_apart(case: Case) -> None:
 def _phases(case: Case, rows: IntArray, way: Relaxation, start: FloatArray) -> list[Equilibrium]:
     """Relax some samples under the nudge of the case, and then in three phases together."""
     part, begin = case.backend.clamp(case.x[rows], case.y[rows]), start[rows]
-    alone = case.backend.relax(part, case.beta, way, begin)
-    return [alone, *case.backend.relax_around(part, 0.1, way, way, begin)]
+    alone = case.backend.settle(part, case.beta, way, begin)
+    return [alone, *case.backend.relax(part, around(0.1, way, way), begin)]
 
 
 @theory(
@@ -85,7 +85,7 @@ def _outcome(case: Case, params: Params) -> tuple[FloatArray, ...]:
     """Return a nudged state, what is read from it, its cost, and how the read-out learns."""
     backend = type(case.backend)(case.network, params)
     clamped, total = backend.clamp(case.x, case.y), np.zeros(case.network.size)
-    ended = backend.relax(clamped, 0.1, STEPS, case.start)
+    ended = backend.settle(clamped, 0.1, STEPS, case.start)
     backend.accumulate(clamped, ended, total, cost=1.0)
     return ended.state, backend.predict(ended), backend.cost(clamped, ended), total
 
@@ -103,8 +103,8 @@ def units_have_no_order(case: Case) -> None:
     params["W_rec"][...] = case.params["W_rec"][np.ix_(order, order)]
     params["W_out"][...] = case.params["W_out"][order]
     renamed = NumbaBackend(case.network, params)
-    plain = case.backend.relax(case.clamped, case.beta, STEPS)
-    found = renamed.relax(renamed.clamp(case.x, case.y), case.beta, STEPS)
+    plain = case.backend.settle(case.clamped, case.beta, STEPS)
+    found = renamed.settle(renamed.clamp(case.x, case.y), case.beta, STEPS)
     np.testing.assert_allclose(found.state, plain.state[:, order], rtol=0, atol=1e-9)
     expected = case.backend.predict(plain)
     np.testing.assert_allclose(renamed.predict(found), expected, rtol=0, atol=1e-9)
@@ -121,8 +121,8 @@ def tanh_is_odd(case: Case) -> None:
         if params[coupling.name].ndim == 1:
             params[coupling.name][...] *= -1.0
     mirrored = NumbaBackend(case.network, params)
-    plain = case.backend.relax(case.clamped, 0.0, STEPS, case.start).state
-    found = mirrored.relax(mirrored.clamp(-case.x), 0.0, STEPS, -case.start).state
+    plain = case.backend.settle(case.clamped, 0.0, STEPS, case.start).state
+    found = mirrored.settle(mirrored.clamp(-case.x), 0.0, STEPS, -case.start).state
     np.testing.assert_allclose(found, -plain, rtol=0, atol=1e-9)
 
 
@@ -130,8 +130,8 @@ def tanh_is_odd(case: Case) -> None:
 def single_is_close_to_double(case: Case) -> None:
     """The same steps in double, from the same numbers."""
     double = NumbaBackend(case.network, Params(case.network, case.params.theta.astype(np.float64)))
-    found = case.backend.relax(case.clamped, case.beta, STEPS, case.start).state
-    expected = double.relax(double.clamp(case.x, case.y), case.beta, STEPS, case.start).state
+    found = case.backend.settle(case.clamped, case.beta, STEPS, case.start).state
+    expected = double.settle(double.clamp(case.x, case.y), case.beta, STEPS, case.start).state
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
 

@@ -154,7 +154,7 @@ def compile_kernels() -> None:
     pairs: list[tuple[Network, Solver]] = [(looped, "fixed_point"), (stacked, "alternating")]
     for network, solver in pairs:
         backend = NumbaBackend(network, initial_params(network, np.random.default_rng(0)))
-        backend.relax(backend.clamp([[0.0]]), relaxation=Relaxation(solver=solver))
+        backend.settle(backend.clamp([[0.0]]), relaxation=Relaxation(solver=solver))
 
 
 def _train_network(job: Job, split: Split, watch: Watch) -> Trained:

@@ -159,7 +159,7 @@ def _compile(job: Job) -> None:
     backend = NumbaBackend(network, Params(network, np.zeros(network.size, np.float32)))
     tokens = np.zeros((1, network.inputs), np.int64)
     clamped = backend.clamp(tokens, targets_of(network, tokens))
-    settled = backend.relax(clamped, job.settings.beta, job.settings.nudged)
+    settled = backend.settle(clamped, job.settings.beta, job.settings.nudged)
     backend.accumulate(clamped, settled, np.zeros(network.size, np.float32), energy=1.0)
 
 

@@ -90,7 +90,7 @@ def measure_moment(
     exact = NumbaBackend(backend.network, backend.params.astype(np.float64))
     trusted = _exact_gradient(exact, inputs, y, settings.damping)
     cosine = float(gradient @ trusted / (np.linalg.norm(gradient) * np.linalg.norm(trusted)))
-    answered = readout.read(backend.predict(backend.relax(clamped, relaxation=settings.free)))
+    answered = readout.read(backend.predict(backend.settle(clamped, relaxation=settings.free)))
     return Moment(
         update,
         report.cost / settings.length,
@@ -120,7 +120,8 @@ def _exact_gradient(
 def lopsided_share(exact: Backend, clamped: Clamped, beta: float, damping: float) -> float:
     """Return the share of samples whose nudged states are not opposite to each other."""
     at_rest = Relaxation(MANY_STEPS, 1e-9, damping=damping)
-    free, plus, minus = exact.relax_around(clamped, beta, at_rest, at_rest)
+    plan = (((0.0,), at_rest), ((beta, -beta), at_rest))
+    free, plus, minus = exact.relax(clamped, plan)
     sides = np.linalg.norm(plus.state + minus.state - 2 * free.state, axis=1)
     return float((sides > LOPSIDED * np.linalg.norm(plus.state - minus.state, axis=1)).mean())
 
@@ -140,7 +141,7 @@ def examine(
     residual, steps = 0.0, []
     for first in range(0, len(x), BATCH):
         rows = slice(first, first + BATCH)
-        settled = backend.relax(backend.clamp(x[rows]), relaxation=relaxation)
+        settled = backend.settle(backend.clamp(x[rows]), relaxation=relaxation)
         wrong += int((_readout(backend).read(backend.predict(settled)) != answers[rows]).sum())
         unsettled += int((~settled.converged).sum())
         residual = max(residual, float(settled.residual.max()))
@@ -155,12 +156,12 @@ def measure_multistability(
     """Relax sequences from random starts, and compare where they end with the usual end."""
     rng = np.random.default_rng([seed, 4])
     clamped = backend.clamp(x)
-    usual = backend.relax(clamped, relaxation=settings.settled)
+    usual = backend.settle(clamped, relaxation=settings.settled)
     several = np.zeros(len(x), bool)
     wrong, unsettled = 0, int((~usual.converged).sum())
     for _ in range(settings.restarts):
         start = rng.uniform(-1.0, 1.0, usual.state.shape)
-        again = backend.relax(clamped, relaxation=settings.settled, start=start)
+        again = backend.settle(clamped, relaxation=settings.settled, start=start)
         apart = np.abs(again.state - usual.state).max(axis=1) > APART
         several |= apart & again.converged & usual.converged
         wrong += int((_readout(backend).read(backend.predict(again)) != answers).sum())
@@ -170,7 +171,7 @@ def measure_multistability(
 
 def attention_maps(backend: NumbaBackend, x: IntArray, relaxation: Relaxation) -> FloatArray:
     """Return what tokens attend to at equilibrium, the mean `P (heads, length, length)`."""
-    settled = backend.relax(backend.clamp(x[:DRAWN]), relaxation=relaxation)
+    settled = backend.settle(backend.clamp(x[:DRAWN]), relaxation=relaxation)
     (attention,) = (c for c in backend.network.couplings if isinstance(c, Attention))
     tokens = backend.network.of(attention.layer, settled.state)
     maps: FloatArray = attention.probabilities(backend.params[attention.name], tokens)

@@ -29,7 +29,7 @@ def test_relaxation_and_gradient_agree_with_the_engine(network: Network) -> None
     for make in (NumbaBackend, Brian2Backend):
         backend = make(network, params)
         clamped = backend.clamp(x, y)
-        free = backend.relax(clamped, relaxation=FEW)
+        free = backend.settle(clamped, relaxation=FEW)
         gradient = np.zeros(network.size)
         estimate(backend, clamped, centered(0.2), gradient, FEW, FEW)
         found.append((free.state, free.steps, gradient))
@@ -42,7 +42,7 @@ def test_an_update_changes_what_brian2_runs() -> None:
     network = NETWORKS["looped"]
     backend = Brian2Backend(network, initial_params(network, np.random.default_rng(0), np.float64))
     x = np.ones((1, 3))
-    before = backend.relax(backend.clamp(x), relaxation=Relaxation(2, 0.0)).state
+    before = backend.settle(backend.clamp(x), relaxation=Relaxation(2, 0.0)).state
     backend.apply(np.full(network.size, 0.1))
-    after = backend.relax(backend.clamp(x), relaxation=Relaxation(2, 0.0)).state
+    after = backend.settle(backend.clamp(x), relaxation=Relaxation(2, 0.0)).state
     assert np.abs(after - before).min() > 1e-3

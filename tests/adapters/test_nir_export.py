@@ -75,7 +75,7 @@ def test_the_nodes_alone_say_what_the_network_computes() -> None:
     graph, network = to_nir(params), params.network
     backend = NumbaBackend(network, params)
     x = np.random.default_rng(1).normal(size=(1, 3))
-    settled = backend.relax(backend.clamp(x), relaxation=Relaxation(500, 1e-13)).state
+    settled = backend.settle(backend.clamp(x), relaxation=Relaxation(500, 1e-13)).state
     signal = {"input": x[0]} | {n: network.of(n, settled)[0] for n in network.columns}
     for layer in network.columns:
         node = graph.nodes[layer]
@@ -121,7 +121,7 @@ def test_snntorch_runs_the_spiking_network_to_the_same_equilibrium(
             block *= 0.15
     x = np.random.default_rng(2).normal(size=(3, 2))
     backend = NumbaBackend(network, params)
-    expected = backend.relax(backend.clamp(x), relaxation=Relaxation(500, 1e-12)).state
+    expected = backend.settle(backend.clamp(x), relaxation=Relaxation(500, 1e-12)).state
     assert expected.max() < 1.0
     assert np.ptp(expected) > 0.3
     nir.write(tmp_path / "spikes.nir", to_spiking(params))
@@ -138,7 +138,7 @@ def test_snntorch_runs_the_spiking_network_to_the_same_equilibrium(
     for name in set(params) - {c.name for c in network.recurrent}:
         cut[name][...] = params[name]
     alone = NumbaBackend(network, cut)
-    assert np.abs(alone.relax(alone.clamp(x)).state - expected).max() > bound
+    assert np.abs(alone.settle(alone.clamp(x)).state - expected).max() > bound
 
 
 def spike_rates(path: Path, x: np.ndarray, start: np.ndarray, skip: int, count: int) -> np.ndarray:

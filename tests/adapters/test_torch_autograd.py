@@ -101,7 +101,7 @@ def test_few_steps_from_a_start_are_what_they_say() -> None:
     assert np.abs(gradient["b_out"]).max() > 0.0
     assert all(not gradient[name].any() for name in ("W_in", "b", "W_rec", "W_out"))
     settled = TorchBackend(network, params, "cpu")
-    free = settled.relax(settled.clamp(x), relaxation=Relaxation(500, 1e-14))
+    free = settled.settle(settled.clamp(x), relaxation=Relaxation(500, 1e-14))
     unrolled = bptt_gradient(network, params, x, y, steps=100, start=free.state)
     np.testing.assert_allclose(unrolled, implicit_gradient(network, params, x, y), atol=1e-12)
 

@@ -84,16 +84,16 @@ def test_every_present_device_finds_the_same_equilibrium(name: str) -> None:
     reference = build(dtype=np.float32)
     backend = TorchBackend(LOOPED, reference.params, name)
     relaxation = Relaxation(100, 1e-5)
-    expected = reference.relax(reference.clamp(inputs()), relaxation=relaxation)
-    found = backend.relax(backend.clamp(inputs()), relaxation=relaxation)
+    expected = reference.settle(reference.clamp(inputs()), relaxation=relaxation)
+    found = backend.settle(backend.clamp(inputs()), relaxation=relaxation)
     np.testing.assert_allclose(found.state, expected.state, atol=1e-4)
 
 
 def test_precision_follows_the_parameters() -> None:
     backend = build(dtype=np.float32)
-    assert backend.relax(backend.clamp(inputs())).state.dtype == np.float32
+    assert backend.settle(backend.clamp(inputs())).state.dtype == np.float32
     backend.load(backend.params.astype(np.float64))
-    assert backend.relax(backend.clamp(inputs())).state.dtype == np.float64
+    assert backend.settle(backend.clamp(inputs())).state.dtype == np.float64
 
 
 def test_parameters_come_out_as_a_copy_that_refuses_writes() -> None:
@@ -108,7 +108,7 @@ def test_parameters_come_out_as_a_copy_that_refuses_writes() -> None:
 def test_read_only_inputs_are_welcome(recwarn: pytest.WarningsRecorder) -> None:
     backend, x = build(), inputs()
     x.flags.writeable = False
-    backend.relax(backend.clamp(x))
+    backend.settle(backend.clamp(x))
     assert not recwarn.list
 
 
@@ -116,7 +116,7 @@ def test_no_graph_is_kept_even_where_gradients_are_on() -> None:
     backend = build()
     with torch.enable_grad():
         batch = backend.clamp(inputs())
-        backend.relax(batch)
+        backend.settle(batch)
     assert batch.drive.grad_fn is None
     assert batch.drive.is_inference()
 
@@ -135,14 +135,14 @@ def test_memory_does_not_grow_with_the_steps(monkeypatch: pytest.MonkeyPatch, so
 
     monkeypatch.setattr(torch_solvers.Phase, "image", watched)
     backend = build(layered((4, 6, 5, 3)))
-    backend.relax(backend.clamp(inputs()), relaxation=Relaxation(100, 0.0, solver))
+    backend.settle(backend.clamp(inputs()), relaxation=Relaxation(100, 0.0, solver))
     assert len(images) >= 15
     assert max(alive) <= 2
 
 
 def test_settled_samples_leave_the_computation(evaluations: list[torch.Tensor]) -> None:
     backend = build()
-    found = backend.relax(backend.clamp(inputs()), relaxation=Relaxation(100, 1e-6))
+    found = backend.settle(backend.clamp(inputs()), relaxation=Relaxation(100, 1e-6))
     assert len(set(found.steps)) > 1
     assert sum(len(state) for state in evaluations) == found.steps.sum()
 
@@ -151,7 +151,7 @@ def test_anderson_needs_fewer_steps() -> None:
     backend = build(gain=1.8)
     batch = backend.clamp(inputs())
     plain, mixed = (
-        backend.relax(batch, relaxation=Relaxation(300, 1e-9, solver))
+        backend.settle(batch, relaxation=Relaxation(300, 1e-9, solver))
         for solver in ("fixed_point", "anderson")
     )
     assert plain.converged.all()
@@ -162,8 +162,8 @@ def test_anderson_needs_fewer_steps() -> None:
 def test_memory_of_one_is_the_plain_step() -> None:
     backend = build()
     batch = backend.clamp(inputs())
-    plain = backend.relax(batch, relaxation=Relaxation(50, 1e-8))
-    mixed = backend.relax(batch, relaxation=Relaxation(50, 1e-8, "anderson", memory=1))
+    plain = backend.settle(batch, relaxation=Relaxation(50, 1e-8))
+    mixed = backend.settle(batch, relaxation=Relaxation(50, 1e-8, "anderson", memory=1))
     np.testing.assert_array_equal(mixed.steps, plain.steps)
     np.testing.assert_array_equal(mixed.state, plain.state)
 
@@ -175,7 +175,7 @@ def test_anderson_goes_back_where_a_mixture_made_things_worse(
     for x in inputs(8):
         batch = backend.clamp(x[None])
         evaluations.clear()
-        backend.relax(batch, relaxation=Relaxation(60, 1e-9, "anderson"))
+        backend.settle(batch, relaxation=Relaxation(60, 1e-9, "anderson"))
         states = [state.numpy() for state in evaluations]
         images = [image_of(backend, x, state) for state in states]
         residuals = [np.abs(i - s).max() for i, s in zip(images, states, strict=True)]
@@ -193,10 +193,10 @@ def test_anderson_goes_back_where_a_mixture_made_things_worse(
 def test_anderson_keeps_the_histories_of_a_batch_apart() -> None:
     backend, x = build(gain=6.0), inputs(40)
     relaxation = Relaxation(25, 1e-2, "anderson")
-    together = backend.relax(backend.clamp(x), relaxation=relaxation)
+    together = backend.settle(backend.clamp(x), relaxation=relaxation)
     assert len(set(together.steps)) > 2
     for k, row in enumerate(x):
-        alone = backend.relax(backend.clamp(row[None]), relaxation=relaxation)
+        alone = backend.settle(backend.clamp(row[None]), relaxation=relaxation)
         assert alone.steps == together.steps[k]
         np.testing.assert_allclose(alone.state[0], together.state[k], atol=1e-6)
 
@@ -214,4 +214,4 @@ def test_a_nan_in_the_very_last_update_is_seen() -> None:
     backend = TorchBackend(network, params, "cpu")
     batch, start = backend.clamp([[1e200]]), [[-1.0, 0.0, 0.0, 0.0]]
     with pytest.raises(EngineError, match="sample 0 stopped being finite"):
-        backend.relax(batch, 0.0, Relaxation(1, 1e-3, "alternating"), start)
+        backend.settle(batch, 0.0, Relaxation(1, 1e-3, "alternating"), start)

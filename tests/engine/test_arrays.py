@@ -118,7 +118,7 @@ def test_the_layout_of_what_is_read_changes_nothing(
     x, y = X.astype(dtype), Y.astype(dtype)
     np.testing.assert_array_equal(predict_outputs(backend, layout(x)), predict_outputs(backend, x))
     assert evaluate(backend, layout(x), layout(y)) == evaluate(backend, x, y)
-    settled = backend.relax(backend.clamp(x, y))
+    settled = backend.settle(backend.clamp(x, y))
     odd = replace(settled, state=layout(settled.state))
     np.testing.assert_array_equal(backend.predict(odd), backend.predict(settled))
     np.testing.assert_array_equal(
@@ -132,7 +132,7 @@ def test_the_layout_of_what_is_read_changes_nothing(
 def test_a_state_of_any_layout_accumulates_alike(dtype: type, name: str, opposite: bool) -> None:
     backend, layout = _backend(NETWORKS[0], dtype), LAYOUTS[name]
     clamped = backend.clamp(X, Y)
-    plus, minus = (backend.relax(clamped, beta) for beta in (0.1, -0.1))
+    plus, minus = (backend.settle(clamped, beta) for beta in (0.1, -0.1))
     if opposite:
         plus = plus.against(minus)
     odd = replace(plus, state=layout(plus.state))
@@ -154,7 +154,7 @@ def test_an_array_to_write_into_is_right_or_refused_before_anything_is_done(
     backend = _backend(NETWORKS[0], dtype)
     clamped, size = backend.clamp(X, Y), backend.network.size
     gradient = LAYOUTS[name](np.full(size, 3.0, dtype))
-    settled = backend.relax(clamped)
+    settled = backend.settle(clamped)
     calls: list[Callable[[], Any]] = [
         lambda: estimate(backend, clamped, centered(0.1), gradient),
         lambda: estimate(backend, clamped, one_sided(0.1), gradient),
@@ -206,7 +206,7 @@ def test_a_run_in_another_precision_does_not_train() -> None:
 def test_what_is_written_shares_no_memory_with_what_is_read() -> None:
     backend = _backend(looped_mlp(3, 5, 2), np.float64)
     clamped = backend.clamp(X, Y)
-    settled = backend.relax(clamped)
+    settled = backend.settle(clamped)
     room = np.zeros(7 * 5 + backend.network.size)
     state = room[: 7 * 5].reshape(7, 5)
     state[...] = settled.state
@@ -226,14 +226,14 @@ def test_a_batch_of_another_backend_or_made_by_hand_is_refused() -> None:
     one, other = (_backend(network, np.float32) for network in NETWORKS[:2])
     clamped = one.clamp(X, Y)
     for foreign in (other.clamp(X, Y), replace(clamped, x=clamped.x[:2]), replace(clamped)):
-        for call in (one.relax, lambda batch: one.cost(batch, one.relax(clamped))):
+        for call in (one.settle, lambda batch: one.cost(batch, one.settle(clamped))):
             with pytest.raises(EngineError, match="not clamped by this backend"):
                 call(foreign)
-    fewer = one.relax(one.clamp(X[:3], Y[:3]))
+    fewer = one.settle(one.clamp(X[:3], Y[:3]))
     with pytest.raises(EngineError, match="a state has 3 samples, x has 7"):
         one.accumulate(clamped, fewer, np.zeros(one.network.size, np.float32), energy=1.0)
     with pytest.raises(EngineError, match=r"the state has shape \(7, 5\), expected \(samples, 9\)"):
-        other.predict(one.relax(clamped))
+        other.predict(one.settle(clamped))
 
 
 @pytest.mark.parametrize("value", [3e38, -3e38])

@@ -142,12 +142,12 @@ def _executions(folder: Path) -> dict[str, Call]:
     params = initial_params(NETWORK, np.random.default_rng(0))
     backend = NumbaBackend(NETWORK, params)
     batch, way = backend.clamp(X, Y), Relaxation(3)
-    settled = backend.relax(batch)
+    settled = backend.settle(batch)
     gradient, run = np.zeros(NETWORK.size, np.float32), Run.start(NETWORK, 2, np.float32, 0)
     data, path = {"backend": backend, "x": X}, folder / "saved.npz"
     engine.save(path, params)
     training = Training(epochs=1, batch_size=3)
-    begun = {"clamped": batch, "beta": 0.1, "start": settled.state}
+    begun = {"clamped": batch, "start": settled.state}
     asked = {"relaxation": way, "batch_size": 4}
     return {
         "Params": (Params, {"network": NETWORK, "theta": params.theta}),
@@ -155,9 +155,8 @@ def _executions(folder: Path) -> dict[str, Call]:
         "initial_params": (initial_params, {"network": NETWORK, "rng": RNG, "dtype": np.float32}),
         "NumbaBackend": (NumbaBackend, {"network": NETWORK, "params": params}),
         "clamp": (backend.clamp, {"x": X, "y": Y, "weights": np.ones(6)}),
-        "relax": (backend.relax, begun | {"relaxation": way}),
-        "relax_opposite": (backend.relax_opposite, begun | {"relaxation": way}),
-        "relax_around": (backend.relax_around, begun | {"free": way, "nudged": way}),
+        "relax": (backend.relax, begun | {"plan": (((0.1, -0.1), way),)}),
+        "settle": (backend.settle, begun | {"beta": 0.1, "relaxation": way}),
         "accumulate": (
             backend.accumulate,
             {"clamped": batch, "equilibrium": settled, "gradient": gradient}
@@ -221,8 +220,8 @@ def _odd_calls(name: str, folder: Path) -> Iterator[tuple[str, Any, Call]]:
 
 NAMES = [
     *sorted(_descriptions() | _settings()),
-    *("Params", "astype", "initial_params", "NumbaBackend", "clamp", "relax", "relax_opposite"),
-    *("relax_around", "accumulate", "apply", "cost", "predict of a backend", "load of a backend"),
+    *("Params", "astype", "initial_params", "NumbaBackend", "clamp", "relax", "settle"),
+    *("accumulate", "apply", "cost", "predict of a backend", "load of a backend"),
     *("estimate", "update", "fit", "train_step", "predict", "predict_outputs", "predict_proba"),
     *("evaluate", "save", "load", "recurrent_norm", "Run", "Run.start"),
 ]

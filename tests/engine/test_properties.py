@@ -24,7 +24,7 @@ BETAS = st.sampled_from([0.0, 0.02, -0.02])
 
 def _one_step(case: Case, state: FloatArray, beta: float = 0.0, damping: float = 1.0) -> FloatArray:
     way = Relaxation(1, 0.0, damping=damping)
-    return case.backend.relax(case.clamped, beta, way, state).state
+    return case.backend.settle(case.clamped, beta, way, state).state
 
 
 def _curvature(case: Case) -> float:
@@ -34,12 +34,12 @@ def _curvature(case: Case) -> float:
 @MANY
 @given(cases(low=0.3, high=0.95))
 def test_below_a_cap_every_start_and_every_solver_lead_to_one_equilibrium(case: Case) -> None:
-    expected = case.backend.relax(case.clamped, relaxation=TIGHT).state
+    expected = case.backend.settle(case.clamped, relaxation=TIGHT).state
     error = 2 * TIGHT.tolerance * np.sqrt(case.network.units) / (1 - case.norm)
     for solver in case.solvers:
         for start in (case.start, np.zeros_like(case.start), np.ones_like(case.start)):
             way = replace(TIGHT, solver=solver)
-            found = case.backend.relax(case.clamped, 0.0, way, start)
+            found = case.backend.settle(case.clamped, 0.0, way, start)
             assert found.converged.all()
             np.testing.assert_allclose(found.state, expected, rtol=0, atol=error)
 
@@ -94,10 +94,10 @@ def test_relaxing_an_equilibrium_changes_nothing_bit_for_bit(
 ) -> None:
     for solver in case.solvers:
         way = Relaxation(3000, tolerance, solver)
-        settled = case.backend.relax(case.clamped, beta, way)
+        settled = case.backend.settle(case.clamped, beta, way)
         # The products of a whole batch may round unlike those of the samples that came last.
         looser = replace(way, tolerance=tolerance + ROUNDING)
-        again = case.backend.relax(case.clamped, beta, looser, settled.state)
+        again = case.backend.settle(case.clamped, beta, looser, settled.state)
         np.testing.assert_array_equal(again.state, settled.state)
         assert (again.steps == 1).all()
 
@@ -111,7 +111,7 @@ def test_converged_samples_are_within_the_tolerance_and_only_they(
     for solver in case.solvers:
         for max_steps in (2, 8, 3000):
             way = Relaxation(max_steps, tolerance, solver)
-            found = case.backend.relax(case.clamped, beta, way)
+            found = case.backend.settle(case.clamped, beta, way)
             image = dynamics.step(
                 case.network, case.params, case.x, case.y, found.state, beta, drive
             )
@@ -131,8 +131,8 @@ def test_permuting_samples_permutes_the_result(
     shuffled = case.backend.clamp(case.x[order], case.y[order])
     for solver in case.solvers:
         way = Relaxation(20, 0.0, solver) if solver != "anderson" else Relaxation(200, 1e-5, solver)
-        plain = case.backend.relax(case.clamped, beta, way, case.start)
-        found = case.backend.relax(shuffled, beta, way, case.start[order])
+        plain = case.backend.settle(case.clamped, beta, way, case.start)
+        found = case.backend.settle(shuffled, beta, way, case.start[order])
         error = 2e-3 if solver == "anderson" else 2e-6
         np.testing.assert_allclose(found.state, plain.state[order], rtol=0, atol=error)
 
@@ -150,8 +150,8 @@ def test_padding_a_batch_changes_nothing(case: Case, beta: float, padding: int) 
     padded, kept = case.backend.clamp(x, y), slice(len(case.x))
     for solver in case.solvers:
         way = Relaxation(400, 1e-6, solver)
-        alone = case.backend.relax(case.clamped, beta, way, case.start)
-        found = case.backend.relax(padded, beta, way, start)
+        alone = case.backend.settle(case.clamped, beta, way, case.start)
+        found = case.backend.settle(padded, beta, way, start)
         # Mixing solves a system that is close to singular, and so may magnify the rounding.
         error = 1e-4 if solver == "anderson" else 1e-9
         np.testing.assert_allclose(found.state[kept], alone.state, rtol=0, atol=error)
@@ -164,11 +164,11 @@ def test_a_hard_sample_does_not_change_the_steps_of_an_easy_one() -> None:
     backend = NumbaBackend(network, Params(network, np.array([0.99, 0, 0, 0.1])))
     way, clamped = Relaxation(5000, 1e-6), backend.clamp(np.zeros((3, 1)))
     starts = np.array([[0.0, 0.9], [0.9, 0.0], [0.0, 0.0]])
-    both = backend.relax(clamped, 0.0, way, starts)
+    both = backend.settle(clamped, 0.0, way, starts)
     assert both.converged.all()
     assert both.steps[2] == 1
     assert both.steps[0] < 15
     assert both.steps[1] > 300
-    alone = backend.relax(backend.clamp([[0.0]]), 0.0, way, starts[:1])
+    alone = backend.settle(backend.clamp([[0.0]]), 0.0, way, starts[:1])
     assert alone.steps[0] == both.steps[0]
     np.testing.assert_array_equal(alone.state[0], both.state[0])

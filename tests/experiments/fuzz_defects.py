@@ -1,6 +1,6 @@
 """Defects to seed, one or more in every layer that computes; each is patched in from outside."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.arrays import FloatArray, IntArray
-from engine.backend import Clamped, Equilibrium, Relaxation
+from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
 from engine.compiled.backend import NumbaBackend, kernels
 from engine.couplings.dense import Dense
 from engine.couplings.readout import SoftmaxReadout
@@ -38,12 +38,14 @@ class WrongSign(NumbaBackend):
 class Impatient(NumbaBackend):
     """The last sample of a batch is called converged, wherever it is."""
 
-    def _relax(
+    _relax = Backend._relax  # one phase after the other
+
+    def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: Any
     ) -> Equilibrium:
-        found = super()._relax(clamped, beta, relaxation, start)
+        found = super()._relax_one(clamped, beta, relaxation, start)
         if len(found.steps) > 1:
-            early = super()._relax(clamped, beta, replace(relaxation, max_steps=2), start)
+            early = super()._relax_one(clamped, beta, replace(relaxation, max_steps=2), start)
             found.state[-1] = early.state[-1]
         return found
 
@@ -53,12 +55,14 @@ class Leaking(NumbaBackend):
 
     _left: Any = None
 
-    def _relax(
+    _relax = Backend._relax  # one phase after the other
+
+    def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: Any
     ) -> Equilibrium:
         if start is None and self._left is not None and len(self._left) == len(clamped.x):
             start = self._left
-        found = super()._relax(clamped, beta, relaxation, start)
+        found = super()._relax_one(clamped, beta, relaxation, start)
         self._left = found.state
         return found
 
@@ -73,19 +77,21 @@ class Stale(NumbaBackend):
 class Cold(NumbaBackend):
     """Phases that are relaxed together begin anew, wherever they were told to."""
 
-    def _relax_around(self, *given: Any) -> tuple[Equilibrium, Equilibrium, Equilibrium]:
-        return super()._relax_around(*given[:-1], None)
+    def _relax(self, clamped: Clamped, plan: Plan, start: Any) -> Sequence[Equilibrium]:
+        return super()._relax(clamped, plan, start if len(plan) == 1 else None)
 
 
 class Mistaken(NumbaBackend):
     """The last row of phases relaxed together has the target of the first sample."""
 
-    def _relax_opposite(self, clamped: Clamped, *rest: Any) -> tuple[Equilibrium, Equilibrium]:
-        assert clamped.y is not None
+    def _relax(self, clamped: Clamped, plan: Plan, start: Any) -> Sequence[Equilibrium]:
+        found = super()._relax(clamped, plan, start)
+        if clamped.y is None or len(plan[-1][0]) == 1:
+            return found
         targets = clamped.y.copy()
         targets[-1] = targets[0]
-        wrong = super()._relax_opposite(replace(clamped, y=targets), *rest)[1]
-        return super()._relax_opposite(clamped, *rest)[0], wrong
+        wrong = super()._relax(replace(clamped, y=targets), plan, start)
+        return [*found[:-1], wrong[-1]]
 
 
 def use(backend: type[NumbaBackend]) -> Defect:

@@ -78,26 +78,26 @@ def test_threads_are_given_back():
 
 @pytest.mark.parametrize("width", [8, 64])
 def test_every_sample_of_every_backend_does_all_the_steps(width, monkeypatch):
-    steps, relax = [], Backend.relax
+    steps, relax = [], Backend.settle
 
     def spy(self, *arguments, **options):
         equilibrium = relax(self, *arguments, **options)
         steps.append(equilibrium.steps)
         return equilibrium
 
-    monkeypatch.setattr(Backend, "relax", spy)
+    monkeypatch.setattr(Backend, "settle", spy)
     for run in prepare(width, 16, compiled=False).values():
         run()
     np.testing.assert_array_equal(steps, np.full((2, 16), floor.STEPS))
 
 
 def test_the_torch_loops_end_where_the_engine_ends(monkeypatch):
-    states, relax = [], Backend.relax
+    states, relax = [], Backend.settle
 
     def spy(self, *arguments, **options):
         states.append(relax(self, *arguments, **options).state)
 
-    monkeypatch.setattr(Backend, "relax", spy)
+    monkeypatch.setattr(Backend, "settle", spy)
     contestants = prepare(16, 4, compiled=False)
     contestants["Settle, numba"]()
     eager = contestants["torch eager"]().numpy()

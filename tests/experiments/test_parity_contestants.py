@@ -144,7 +144,7 @@ def test_the_flipped_sign_reverses_the_couplings_and_not_the_read_out():
     gradients = []
     for backend in (NumbaBackend(network, params), FlippedBackend(network, params)):
         clamped = backend.clamp(*make_batch(network))
-        settled = backend.relax(clamped)
+        settled = backend.settle(clamped)
         gradient = np.zeros(network.size)
         backend.accumulate(clamped, settled, gradient, energy=0.7)
         backend.accumulate(clamped, settled, gradient, energy=-0.2, cost=1.5)

@@ -112,7 +112,7 @@ def test_parameters_come_back_when_a_loss_fails() -> None:
     network = looped_mlp(1, 2, 2)
     params = Params(network, np.full(network.size, 0.1))
     backend = NumbaBackend(network, params)
-    backend.relax = None  # type: ignore[method-assign]
+    backend.settle = None  # type: ignore[method-assign]
     with pytest.raises(TypeError):
         directional_derivatives(backend, [[0.0]], np.eye(2)[:1], np.ones((1, network.size)))
     np.testing.assert_array_equal(backend.params.theta, params.theta)

@@ -72,7 +72,7 @@ def make_batch(network: Network, seed: int = 0) -> tuple[Params, np.ndarray, np.
 def test_first_step_of_a_single_unit_by_hand() -> None:
     backend = ReferenceBackend(looped_mlp(1, 1, 2), single_unit())
     clamped = backend.clamp([[2.0]])
-    reached = backend.relax(clamped, relaxation=Relaxation(max_steps=1, tolerance=0.0))
+    reached = backend.settle(clamped, relaxation=Relaxation(max_steps=1, tolerance=0.0))
     start = math.tanh(0.5 * 2.0 + 0.1)
     image = math.tanh(0.5 * 2.0 + 0.1 + 0.8 * start)
     assert reached.state[0, 0] == pytest.approx(image, abs=1e-15)
@@ -85,7 +85,7 @@ def test_nudged_step_of_a_single_unit_by_hand() -> None:
     backend = ReferenceBackend(looped_mlp(1, 1, 2), single_unit())
     clamped = backend.clamp([[2.0]], [[0.0, 1.0]])
     once = Relaxation(max_steps=1, tolerance=0.0, damping=0.25)
-    reached = backend.relax(clamped, 0.1, once, [[0.4]])
+    reached = backend.settle(clamped, 0.1, once, [[0.4]])
     odds = [math.exp(0.3 * 0.4 + 0.05), math.exp(-0.2 * 0.4)]
     p = [part / sum(odds) for part in odds]
     nudge = 0.3 * p[0] - 0.2 * (p[1] - 1.0)
@@ -99,7 +99,7 @@ def test_nudged_step_of_a_single_unit_by_hand() -> None:
 def test_local_rule_of_a_single_unit_by_hand() -> None:
     backend = ReferenceBackend(looped_mlp(1, 1, 2), single_unit())
     clamped = backend.clamp([[2.0]], [[0.0, 1.0]])
-    reached = backend.relax(clamped, relaxation=Relaxation(max_steps=1))
+    reached = backend.settle(clamped, relaxation=Relaxation(max_steps=1))
     s, p = reached.state[0, 0], backend.predict(reached)[0]
     gradient = np.full(7, 10.0)
     backend.accumulate(clamped, reached, gradient, energy=3.0, cost=2.0)
@@ -127,9 +127,9 @@ def test_compiled_engine_settles_as_the_reference(
     if name == "looped" and relaxation.solver == "alternating":
         for backend in backends:
             with pytest.raises(EngineError, match="coupling 'W_rec' lies inside one"):
-                backend.relax(backend.clamp(x, y), beta, relaxation)
+                backend.settle(backend.clamp(x, y), beta, relaxation)
         return
-    reached = [backend.relax(backend.clamp(x, y), beta, relaxation) for backend in backends]
+    reached = [backend.settle(backend.clamp(x, y), beta, relaxation) for backend in backends]
     compiled, reference = reached
     assert reference.converged.all()
     np.testing.assert_array_equal(compiled.steps, reference.steps)
@@ -142,9 +142,9 @@ def test_settled_sample_keeps_its_state_and_others_go_on() -> None:
     params, x, _ = make_batch(NETWORKS["looped"])
     backend = ReferenceBackend(params.network, params)
     clamped = backend.clamp(x)
-    start = backend.relax(clamped, relaxation=Relaxation(500, 1e-12)).state
+    start = backend.settle(clamped, relaxation=Relaxation(500, 1e-12)).state
     start[1] += 0.1
-    again = backend.relax(clamped, relaxation=Relaxation(500, 1e-6), start=start)
+    again = backend.settle(clamped, relaxation=Relaxation(500, 1e-6), start=start)
     others = [0, 2, 3, 4]
     np.testing.assert_array_equal(again.state[others], start[others])
     np.testing.assert_array_equal(again.steps[others], 1)
@@ -155,10 +155,10 @@ def test_alternating_stops_only_where_both_halves_stand_still() -> None:
     params, x, _ = make_batch(NETWORKS["layered"])
     backend = ReferenceBackend(params.network, params)
     clamped = backend.clamp(x)
-    start = backend.relax(clamped, relaxation=Relaxation(500, 1e-12)).state
+    start = backend.settle(clamped, relaxation=Relaxation(500, 1e-12)).state
     second = params.network.columns[params.network.halves[1][0]]
     start[:, second] += 0.05
-    again = backend.relax(clamped, relaxation=Relaxation(500, 1e-9, "alternating"), start=start)
+    again = backend.settle(clamped, relaxation=Relaxation(500, 1e-9, "alternating"), start=start)
     assert (again.steps > 1).all()
     assert again.converged.all()
 
@@ -168,7 +168,7 @@ def test_float32_parameters_round_the_state() -> None:
     short = ReferenceBackend(params.network, params.astype(np.float32))
     long = ReferenceBackend(params.network, params)
     ten = Relaxation(max_steps=10, tolerance=0.0)
-    states = [b.relax(b.clamp(x), relaxation=ten).state for b in (short, long)]
+    states = [b.settle(b.clamp(x), relaxation=ten).state for b in (short, long)]
     assert states[0].dtype == np.float32
     assert 0.0 < np.abs(states[0] - states[1]).max() < 1e-6
 
@@ -188,7 +188,7 @@ def test_state_that_is_not_a_number_stops_at_once() -> None:
     params["W_rec"][...] = -1.7e308
     backend = ReferenceBackend(params.network, params)
     with pytest.raises(DivergenceError, match="sample 0 stopped being finite at step 1 "):
-        backend.relax(backend.clamp([[100.0]]))
+        backend.settle(backend.clamp([[100.0]]))
 
 
 def test_unknown_coupling_is_named() -> None:
@@ -201,7 +201,7 @@ def test_unknown_coupling_is_named() -> None:
     backend = ReferenceBackend(network, Params(network, np.zeros(network.size)))
     clamped = backend.clamp([[0.0, 0.0]])
     with pytest.raises(EngineError, match=r"does not know coupling 'odd' \(Stranger\)"):
-        backend.relax(clamped)
+        backend.settle(clamped)
 
 
 def test_unknown_activation_readout_and_solver_are_named() -> None:
@@ -211,4 +211,4 @@ def test_unknown_activation_readout_and_solver_are_named() -> None:
         predict(Stranger("odd", "hidden"), {}, [0.0])
     backend = ReferenceBackend(looped_mlp(1, 1, 2), single_unit())
     with pytest.raises(EngineError, match="has no solver 'anderson'"):
-        backend.relax(backend.clamp([[1.0]]), relaxation=Relaxation(solver="anderson"))
+        backend.settle(backend.clamp([[1.0]]), relaxation=Relaxation(solver="anderson"))

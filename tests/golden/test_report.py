@@ -26,10 +26,10 @@ LOOPED, STACK = looped_mlp(2, 2, 2), layered((2, 2, 2, 2))
 class WrongUnit(ReferenceBackend):
     """The first unit is off by 1e-3 in every sample."""
 
-    def _relax(
+    def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
-        reached = super()._relax(clamped, beta, relaxation, start)
+        reached = super()._relax_one(clamped, beta, relaxation, start)
         reached.state[:, 0] += 1e-3
         return reached
 

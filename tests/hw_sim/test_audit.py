@@ -49,7 +49,7 @@ def test_the_audited_execution_is_that_of_the_substrate(make: type[Substrate]) -
     if make is SpikingBackend:
         backend = SpikingBackend(NETWORK, _params(), SpikingConfig(0.0))
     _, words = relax_recorded(backend, X, Y, 0.25, 6)
-    found = backend.relax(backend.clamp(X, Y), 0.25, Relaxation(6, 0.0))
+    found = backend.settle(backend.clamp(X, Y), 0.25, Relaxation(6, 0.0))
     moving = found.steps == 6
     scale = 2.0**-backend.config.state_fraction if isinstance(backend, DigitalBackend) else 1.0
     np.testing.assert_allclose(words[moving] * scale, found.state[moving], rtol=0, atol=1e-12)
@@ -70,7 +70,7 @@ def test_a_state_reaches_only_the_gradient_of_its_own_synapses(make: type[Substr
     """From outside: move one unit and see which words of the gradient move."""
     backend, gradients = make(NETWORK, _params()), []
     clamped = backend.clamp(X[:1], Y[:1])
-    settled = backend.relax(clamped)
+    settled = backend.settle(clamped)
     for moved in (0.0, 0.25):
         state = settled.state.copy()
         state[0, 1] += moved

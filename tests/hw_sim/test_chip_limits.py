@@ -45,7 +45,7 @@ def test_a_table_is_as_far_off_as_it_may_be_and_no_further(
     drives = np.arange(-8.0, 8.0, 2.0**-9)[1:, None]
     chip = DigitalBackend(network, params, config)
     seen = chip._seen_input(drives)
-    found = chip.relax(chip.clamp(drives), relaxation=Relaxation(1, 2.0)).state
+    found = chip.settle(chip.clamp(drives), relaxation=Relaxation(1, 2.0)).state
     ideal = np.tanh(seen) if activation == "tanh" else np.clip(seen, 0.0, 1.0)
     error = np.abs(found - ideal).max()
     t = min(table_bits - 1 - np.log2(table_range), config.weight_fraction + state_bits - 1)
@@ -79,7 +79,9 @@ def test_a_chip_at_rest_has_converged_at_no_tolerance(make: Any) -> None:
     """At once where the drive is the fixed point, and where words leave it no room to move."""
     for network, params in (_at_rest(), (NETWORKS["looped"], strong_params(NETWORKS["looped"]))):
         chip = make(network, params)
-        found = chip.relax(chip.clamp(np.zeros((2, network.inputs))), relaxation=Relaxation(2, 0.0))
+        found = chip.settle(
+            chip.clamp(np.zeros((2, network.inputs))), relaxation=Relaxation(2, 0.0)
+        )
         np.testing.assert_array_equal(found.converged, found.residual == 0.0)
         resting = not params.theta.any()
         assert (found.steps == (1 if resting else 2)).all()
@@ -97,7 +99,7 @@ def test_a_relaxation_starts_where_it_is_told_to(make: Any, network: Network) ->
     chip = make(network, params)
     clamped = chip.clamp(x, y)
     for beta in (0.0, 0.5):
-        found = chip.relax(clamped, beta, Relaxation(1, 0.0), start).state
+        found = chip.settle(clamped, beta, Relaxation(1, 0.0), start).state
         drive = dynamics.clamped_drive(network, params, x)
         ideal = dynamics.step(network, params, x, y, start, beta, drive)
         np.testing.assert_allclose(found, ideal, atol=0.01)
@@ -108,8 +110,8 @@ def test_an_event_is_a_change_and_nothing_less() -> None:
     chip = SpikingBackend(network, params, SpikingConfig(0.0))
     clamped = chip.clamp(np.zeros((2, 2)), np.full((2, 2), 0.5))  # what a softmax of nothing says
     before = chip.counts.copy()
-    free = chip.relax(clamped, relaxation=Relaxation(3, 0.0))
-    chip.relax(clamped, 0.5, Relaxation(3, 0.0), free.state)
+    free = chip.settle(clamped, relaxation=Relaxation(3, 0.0))
+    chip.settle(clamped, 0.5, Relaxation(3, 0.0), free.state)
     chip.predict(free)
     done = chip.counts - before
     assert done.total("activation") > 0
@@ -124,7 +126,7 @@ def test_a_softmax_of_large_logits_is_a_choice(largest: int) -> None:
     params["b"][...], params["W_out"][0, largest] = 2.0, 1000.0
     roomy = CrossbarConfig(on_off_ratio=np.inf, weight_range=2000.0)
     for chip in (SpikingBackend(network, params), CrossbarBackend(network, params, roomy)):
-        settled = chip.relax(chip.clamp([[0.0]]), relaxation=Relaxation(5, 0.0))
+        settled = chip.settle(chip.clamp([[0.0]]), relaxation=Relaxation(5, 0.0))
         assert chip.predict(settled).tolist() == [np.eye(3)[largest].tolist()]
         assert Rival(1).predict(chip, np.zeros((1, 1))).tolist() == [np.eye(3)[largest].tolist()]
 
@@ -134,7 +136,7 @@ def test_a_start_at_the_edge_is_the_last_word_of_a_state() -> None:
     chip = DigitalBackend(network, params)
     clamped, word = chip.clamp(np.zeros((1, 2))), 2.0**-chip.config.state_fraction
     for edge in (-1.0, 1.0):
-        found = chip.relax(clamped, 0.0, Relaxation(1, 0.0), np.full((1, 3), edge))
+        found = chip.settle(clamped, 0.0, Relaxation(1, 0.0), np.full((1, 3), edge))
         assert found.residual.tolist() == [1.0 - word]  # it moves to zero
         assert (found.state == 0.0).all()
 
@@ -144,9 +146,9 @@ def test_the_finest_nudge_is_a_word_and_half_of_it_is_rounded_up() -> None:
     chip = DigitalBackend(network, params)
     clamped = chip.clamp(np.zeros((1, 2)), [[0.0, 1.0]])
     for beta in (2.0**-12, -(2.0**-12), 2.0**-13):
-        assert chip.relax(clamped, beta).beta == beta
+        assert chip.settle(clamped, beta).beta == beta
     with pytest.raises(EngineError, match=r"is below the finest nudge, 2\^-12"):
-        chip.relax(clamped, 2.0**-13 * 0.99)
+        chip.settle(clamped, 2.0**-13 * 0.99)
 
 
 @pytest.mark.parametrize(
@@ -209,8 +211,8 @@ def _permuted(network: Network, params: Params, order: np.ndarray) -> Params:
 
 def _run(chip: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
     clamped, gradient = chip.clamp(x, y), np.zeros(chip.network.size)
-    free = chip.relax(clamped, relaxation=STEPS)
-    nudged = chip.relax(clamped, 0.5, STEPS, free.state)
+    free = chip.settle(clamped, relaxation=STEPS)
+    nudged = chip.settle(clamped, 0.5, STEPS, free.state)
     chip.accumulate(clamped, nudged, gradient, energy=1.0)
     chip.accumulate(clamped, free, gradient, cost=1.0)
     chip.predict(free)
@@ -258,7 +260,7 @@ def test_events_of_a_relaxation_are_linear_in_its_steps(make: Any) -> None:
         chip = make(network, params)
         clamped = chip.clamp(x, y)
         before = chip.counts.copy()
-        chip.relax(clamped, 0.5, Relaxation(steps, 0.0))
+        chip.settle(clamped, 0.5, Relaxation(steps, 0.0))
         counts.append(chip.counts - before)
     first, second = counts[1] - counts[0], counts[2] - counts[1]
     if make is CHIPS["spiking"]:
@@ -275,7 +277,7 @@ def test_damping_has_no_chip() -> None:
     for make in CHIPS.values():
         chip: Any = make(network, initial_params(network, np.random.default_rng(0), np.float64))
         with pytest.raises(EngineError, match="has no damping; it takes whole steps"):
-            chip.relax(chip.clamp(np.ones((1, 3))), relaxation=Relaxation(damping=0.5))
+            chip.settle(chip.clamp(np.ones((1, 3))), relaxation=Relaxation(damping=0.5))
 
 
 def test_what_has_no_model_is_named() -> None:

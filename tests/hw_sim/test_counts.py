@@ -41,14 +41,14 @@ def _batch(network: Network) -> tuple[np.ndarray, np.ndarray]:
 def _one_estimate(backend: Backend, relaxation: Relaxation) -> list[int]:
     """Estimate one gradient; return the evaluations of the free and of the nudged phases."""
     evaluations = [0, 0]
-    relax = backend._relax
+    relax = backend._relax_one
 
     def watched(clamped, beta, relaxation, start):  # type: ignore[no-untyped-def]
         found = relax(clamped, beta, relaxation, start)
         evaluations[beta != 0.0] += int(found.steps.sum())
         return found
 
-    backend._relax = watched  # type: ignore[method-assign]
+    backend._relax_one = watched  # type: ignore[method-assign]
     clamped = backend.clamp(*_batch(backend.network))
     gradient = np.zeros(backend.network.size)
     estimate(backend, clamped, centered(0.25), gradient, relaxation, relaxation)
@@ -97,9 +97,9 @@ class _Instrumented(ReferenceBackend):
         _Traced.phase = "input"
         return super()._drive(x)
 
-    def _relax(self, clamped, beta, relaxation, start):  # type: ignore[no-untyped-def]
+    def _relax_one(self, clamped, beta, relaxation, start):  # type: ignore[no-untyped-def]
         _Traced.phase = "free" if beta == 0.0 else "nudged"
-        return super()._relax(clamped, _Traced(beta), relaxation, start)
+        return super()._relax_one(clamped, _Traced(beta), relaxation, start)
 
     def _activate(self, drive):  # type: ignore[no-untyped-def]
         _Traced.products[f"{_Traced.phase} activations"] += sum(map(len, drive.values()))
@@ -163,7 +163,7 @@ def test_silent_synapses_do_nothing() -> None:
         backend = SpikingBackend(
             network, initial_params(network, np.random.default_rng(1)), SpikingConfig(threshold)
         )
-        backend.relax(backend.clamp(_batch(network)[0]), relaxation=Relaxation(20, 0.0))
+        backend.settle(backend.clamp(_batch(network)[0]), relaxation=Relaxation(20, 0.0))
         macs.append(backend.counts.total("mac", "free"))
     dense = SAMPLES * 20 * (12 * 12 + 12 * 2)
     assert macs[2] < macs[1] < macs[0] <= dense

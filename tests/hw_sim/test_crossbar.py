@@ -106,8 +106,8 @@ def test_reading_noise_leaves_the_mean_in_place(case: Case) -> None:
     repeats, config = 400, replace(IDEAL, weight_range=32.0, read_noise=1e-3)
     noisy = CrossbarBackend(case.network, case.params, config)
     clamped = noisy.clamp(np.repeat(case.x[:1], repeats, axis=0))
-    states = noisy.relax(clamped, relaxation=Relaxation(100, 0.0)).state
-    ideal = case.backend.relax(case.clamped, relaxation=Relaxation(3000, 1e-13)).state[0]
+    states = noisy.settle(clamped, relaxation=Relaxation(100, 0.0)).state
+    ideal = case.backend.settle(case.clamped, relaxation=Relaxation(3000, 1e-13)).state[0]
     phase = noisy._phases[0]
     power = (phase.noise**2).sum() + (phase.noise_in**2).sum()
     assert power > 1e-5
@@ -127,7 +127,7 @@ def test_every_read_of_an_array_has_its_own_noise(read: str) -> None:
     phase = backend._phases[0]
     for name in {"noise", "noise_in", "noise_out", "noise_back"} - {read}:
         getattr(phase, name)[:] = 0.0
-    spread = backend.relax(backend.clamp(x, y), 0.5, Relaxation(1, 0.0)).state.std(0)
+    spread = backend.settle(backend.clamp(x, y), 0.5, Relaxation(1, 0.0)).state.std(0)
     # A pair of cells in the middle of their range has the power 2 / 4; 10, 6 or 3 of them add up.
     power = {"noise": 10, "noise_in": 6, "noise_back": 3 * 0.5**2}
     if read == "none":
@@ -173,7 +173,7 @@ def test_analog_states_are_converted_when_they_are_read() -> None:
     for each in (True, False):
         config = replace(IDEAL, convert_each_step=each, dac_bits=8, adc_bits=8)
         backend = CrossbarBackend(NETWORK, first_params(), config)
-        backend.relax(backend.clamp(np.ones((samples, 6))), relaxation=Relaxation(steps, 0.0))
+        backend.settle(backend.clamp(np.ones((samples, 6))), relaxation=Relaxation(steps, 0.0))
         counts[each] = backend.counts
     assert counts[True].total("conversion", "free") == samples * steps * (10 + 10)
     assert counts[False].total("conversion", "free") == samples * 10

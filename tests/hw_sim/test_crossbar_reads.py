@@ -75,9 +75,9 @@ def test_split_arrays_answer_for_their_own_phases() -> None:
     np.testing.assert_array_equal(chip.params.theta, held[0].theta)
     for beta, which in ((0.0, 0), (0.5, 1), (-0.5, 0)):
         alone = CrossbarBackend(network, held[which], IDEAL)
-        expected = alone.relax(alone.clamp(x, y), beta, rule).state
-        np.testing.assert_allclose(chip.relax(clamped, beta, rule).state, expected, atol=1e-9)
-    free = chip.relax(clamped, relaxation=rule)
+        expected = alone.settle(alone.clamp(x, y), beta, rule).state
+        np.testing.assert_allclose(chip.settle(clamped, beta, rule).state, expected, atol=1e-9)
+    free = chip.settle(clamped, relaxation=rule)
     told = CrossbarBackend(network, held[0], IDEAL).predict(free)
     np.testing.assert_allclose(chip.predict(free), told, atol=1e-9)
 
@@ -100,7 +100,7 @@ def test_each_read_adds_the_noise_of_its_own_column(read: str) -> None:
     for chip in (quiet, noisy):
         clamped = chip.clamp(x, y)
         beta = 0.5 if read == "noise_back" else 0.0
-        moved = chip.relax(clamped, beta, Relaxation(1, 0.0), start)
+        moved = chip.settle(clamped, beta, Relaxation(1, 0.0), start)
         told = np.log(chip.predict(replace(moved, state=start)))
         found.append(
             {

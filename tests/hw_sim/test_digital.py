@@ -72,7 +72,7 @@ def test_the_end_lies_within_the_quantisation_bound(case: Case, bits: int) -> No
     clamped = backend.clamp(case.x)
     start = 400  # the initial distance has died out, whatever the rate
     for more in range(3):
-        found = backend.relax(clamped, relaxation=Relaxation(start + more, 0.0))
+        found = backend.settle(clamped, relaxation=Relaxation(start + more, 0.0))
         distance = np.linalg.norm(found.state - ideal, axis=1)
         assert (distance <= bound + 2 * 0.8**start).all()
     assert backend.saturations.accumulator == 0
@@ -86,7 +86,7 @@ def test_the_distance_shrinks_with_every_added_bit() -> None:
         config = DigitalConfig(16, bits, 48, None, bits + 3)
         backend = DigitalBackend(network, params, config)
         ideal = _ideal(backend.params, backend._seen_input(x))
-        found = backend.relax(backend.clamp(x), relaxation=Relaxation(60, 0.0))
+        found = backend.settle(backend.clamp(x), relaxation=Relaxation(60, 0.0))
         distances.append(np.abs(found.state - ideal).mean())
     ratios = np.array(distances[1:]) / distances[:-1]
     assert (ratios < 0.75).all()
@@ -131,13 +131,13 @@ def test_one_neuron_by_hand() -> None:
     clamped = backend.clamp([[0.75]])
     assert clamped.drive.tolist() == [[(16 << 7) + 96 * 32]]  # in 1/8192
     # The table is addressed in 1/32: round(5120 / 256) = 20, tanh(20/32) = 0.5546 = 71/128.
-    first = backend.relax(clamped, relaxation=Relaxation(1, 1.0))
+    first = backend.settle(clamped, relaxation=Relaxation(1, 1.0))
     assert first.state.tolist() == [[71 / 128]]
     # Next: 5120 - 32 * 71 = 2848, round(2848 / 256) = 11, tanh(11/32) = 0.3308 = 42/128.
-    second = backend.relax(clamped, relaxation=Relaxation(1, 0.0))
+    second = backend.settle(clamped, relaxation=Relaxation(1, 0.0))
     assert second.state.tolist() == [[42 / 128]]
     # Then: 5120 - 32 * 42 = 3776, 14.75 of 256 is rounded to 15, tanh(15/32) = 0.4371 = 56/128.
-    third = backend.relax(clamped, relaxation=Relaxation(2, 0.0))
+    third = backend.settle(clamped, relaxation=Relaxation(2, 0.0))
     assert third.state.tolist() == [[56 / 128]]
     update = Params(network, np.zeros(network.size))
     update["b"][...] = 3 / 64
@@ -152,7 +152,7 @@ def test_saturation_is_counted() -> None:
     backend = DigitalBackend(network, params, DigitalConfig(accumulator_bits=14))
     backend.clamp(np.full((1, 3), 100.0))
     assert backend.saturations.input == 3
-    backend.relax(backend.clamp(np.full((1, 3), 3.9)))
+    backend.settle(backend.clamp(np.full((1, 3), 3.9)))
     assert backend.saturations.accumulator > 0
     backend.apply(np.full(network.size, 50.0))
     assert backend.saturations.weight == network.size
@@ -167,7 +167,7 @@ def test_a_narrow_read_out_is_what_synapses_see() -> None:
     params = initial_params(network, np.random.default_rng(0))
     backend = DigitalBackend(network, params, DigitalConfig(readout_bits=4))
     clamped = backend.clamp(np.ones((2, 3)), np.eye(2))
-    settled = backend.relax(clamped)
+    settled = backend.settle(clamped)
     gradient = Params(network, np.zeros(network.size))
     backend.accumulate(clamped, settled, gradient.theta, energy=-1.0)
     seen = backend.read(settled.state)
@@ -196,7 +196,7 @@ def test_a_nudge_below_its_word_is_refused() -> None:
     network = looped_mlp(3, 4, 2)
     backend = DigitalBackend(network, initial_params(network, np.random.default_rng(0)))
     with pytest.raises(EngineError, match="below the finest nudge"):
-        backend.relax(backend.clamp(np.ones((1, 3)), [[0.0, 1.0]]), 1e-5)
+        backend.settle(backend.clamp(np.ones((1, 3)), [[0.0, 1.0]]), 1e-5)
 
 
 def test_an_activation_without_a_model_is_refused() -> None:

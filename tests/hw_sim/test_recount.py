@@ -92,11 +92,11 @@ def step_of(chip: Substrate, hand: HandChip, update: np.ndarray) -> None:
     gradient, expected = np.zeros(network.size), np.zeros(network.size)
     clamped = chip.clamp(x, y)
     hand.clamp(x.tolist(), y.tolist())
-    free = chip.relax(clamped, relaxation=FREE)
+    free = chip.settle(clamped, relaxation=FREE)
     same(free, [hand.relax(n, 0.0, FREE) for n in range(SAMPLES)])
     starts = free.state.tolist()
     for beta in (BETA, -BETA):
-        found = chip.relax(clamped, beta, NUDGED, free.state)
+        found = chip.settle(clamped, beta, NUDGED, free.state)
         settled = [hand.relax(n, beta, NUDGED, starts[n]) for n in range(SAMPLES)]
         same(found, settled)
         chip.accumulate(clamped, found, gradient, energy=3.0 * beta)

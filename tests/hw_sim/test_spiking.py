@@ -36,9 +36,9 @@ def test_the_end_lies_within_the_threshold_bound(
     case: Case, threshold: float, nudged: bool
 ) -> None:
     beta = 0.1 / max(1.0, case.network.readout.curvature(case.params)) if nudged else 0.0
-    ideal = case.backend.relax(case.clamped, beta, TIGHT)
+    ideal = case.backend.settle(case.clamped, beta, TIGHT)
     backend = SpikingBackend(case.network, case.params, SpikingConfig(threshold))
-    found = backend.relax(backend.clamp(case.x, case.y), beta, Relaxation(3000, 1e-10))
+    found = backend.settle(backend.clamp(case.x, case.y), beta, Relaxation(3000, 1e-10))
     distance = np.linalg.norm(found.state - ideal.state, axis=1)
     assert (distance <= _bound(case, threshold, beta) + 1e-8).all()
     assert found.converged.all()
@@ -60,7 +60,7 @@ def test_the_read_out_knows_only_what_events_told_it() -> None:
     network = looped_mlp(4, 8, 3)
     params = initial_params(network, np.random.default_rng(0), np.float64)
     backend = SpikingBackend(network, params, SpikingConfig(0.3))
-    free = backend.relax(backend.clamp(np.ones((1, 4))), relaxation=Relaxation(100, 1e-9))
+    free = backend.settle(backend.clamp(np.ones((1, 4))), relaxation=Relaxation(100, 1e-9))
     before = backend.counts.copy()
     told = backend.predict(free)
     assert (backend.counts - before).total("mac") == 0  # the events have summed the logits
@@ -87,7 +87,7 @@ def test_a_larger_threshold_is_further_off_and_quieter() -> None:
     ideal, messages, distances = None, [], []
     for threshold in (0.0, 0.003, 0.03, 0.3):
         backend = SpikingBackend(network, params, SpikingConfig(threshold, 8))
-        found = backend.relax(backend.clamp(x), relaxation=Relaxation(100, 1e-9)).state
+        found = backend.settle(backend.clamp(x), relaxation=Relaxation(100, 1e-9)).state
         ideal = found if ideal is None else ideal
         distances.append(np.abs(found - ideal).mean())
         messages.append(backend.counts.total("message", "free"))
@@ -102,11 +102,11 @@ def test_a_phase_that_goes_on_sends_nothing_again() -> None:
     params = initial_params(network, np.random.default_rng(0), np.float64)
     backend = SpikingBackend(network, params, SpikingConfig(1e-6))
     clamped = backend.clamp(np.ones((2, 4)), np.eye(3)[:2])
-    free = backend.relax(clamped, relaxation=Relaxation(200, 1e-9))
+    free = backend.settle(clamped, relaxation=Relaxation(200, 1e-9))
 
     def messages(start: np.ndarray) -> int:
         before = backend.counts.total("message", "nudged")
-        backend.relax(clamped, 0.1, Relaxation(1, 0.0), start)
+        backend.settle(clamped, 0.1, Relaxation(1, 0.0), start)
         return backend.counts.total("message", "nudged") - before
 
     assert messages(free.state) < messages(free.state.copy())
@@ -141,7 +141,7 @@ def test_a_relaxation_from_the_drive_begins_afresh() -> None:
     clamped = backend.clamp(np.ones((2, 4)), np.eye(3)[:2])
     for beta in (0.0, 0.0, 0.5, 0.5):
         before = backend.counts.copy()
-        state = backend.relax(clamped, beta, rule).state
+        state = backend.settle(clamped, beta, rule).state
         found.append((state, backend.counts - before))
     for first, second in (found[:2], found[2:]):
         np.testing.assert_array_equal(first[0], second[0])
@@ -151,12 +151,12 @@ def test_a_relaxation_from_the_drive_begins_afresh() -> None:
 def test_what_was_sent_through_other_weights_counts_for_nothing() -> None:
     """After an update a state that is given again is sent again, as a copy of it would be."""
     backend, rule, found = _told(), Relaxation(3, 0.0), []
-    free = backend.relax(backend.clamp(np.ones((2, 4))), relaxation=rule)
+    free = backend.settle(backend.clamp(np.ones((2, 4))), relaxation=rule)
     backend.apply(np.full(backend.network.size, 0.05))
     clamped = backend.clamp(np.ones((2, 4)), np.eye(3)[:2])
     for start in (free.state, free.state.copy()):
         before = backend.counts.copy()
-        found.append((backend.relax(clamped, 0.5, rule, start).state, backend.counts - before))
+        found.append((backend.settle(clamped, 0.5, rule, start).state, backend.counts - before))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     assert found[0][1] == found[1][1]
 
@@ -166,7 +166,7 @@ def test_a_state_that_no_phase_told_is_read_out_in_full() -> None:
     state = np.random.default_rng(1).uniform(-0.9, 0.9, (2, 8))
     for settled in (False, True):
         backend = _told()
-        free = backend.relax(backend.clamp(np.ones((2, 4))))
+        free = backend.settle(backend.clamp(np.ones((2, 4))))
         backend = backend if settled else _told()
         outputs = backend.predict(replace(free, state=state))
         whole = backend.network.readout.predict(backend.params, state)

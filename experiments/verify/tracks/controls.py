@@ -34,14 +34,13 @@ NOTHING = "theory says nothing"
 class UnnudgedBackend(NumbaBackend):
     """An execution that leaves the nudge out."""
 
-    def _relax(
+    def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
-        return super()._relax(clamped, 0.0, relaxation, start)
+        return super()._relax_one(clamped, 0.0, relaxation, start)
 
     # One phase after the other, each by the above.
-    _relax_opposite = Backend._relax_opposite
-    _relax_around = Backend._relax_around
+    _relax = Backend._relax
 
 
 @dataclass(frozen=True)

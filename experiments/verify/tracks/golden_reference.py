@@ -152,12 +152,12 @@ def rounding_growth(case: Case, beta: float, steps: int) -> float:
     backend = case.build(ReferenceBackend)
     clamped = backend.clamp(case.x, case.y)
     single = Relaxation(max_steps=1, tolerance=0.0)
-    state = backend.relax(clamped, beta, single).state
+    state = backend.settle(clamped, beta, single).state
     signs = np.random.default_rng(0).choice((-1.0, 1.0), state.shape)
     moved: FloatArray = state + SHIFT * signs
     largest = SHIFT
     for _ in range(steps - 1):
-        state, moved = (backend.relax(clamped, beta, single, s).state for s in (state, moved))
+        state, moved = (backend.settle(clamped, beta, single, s).state for s in (state, moved))
         largest = max(largest, float(np.abs(moved - state).max()))
     return largest / SHIFT
 

@@ -154,9 +154,9 @@ def prepare(network: Network, seed: int) -> Prepared:
     case = initial_case("", network, rng, norm=0.9)
     backend = NumbaBackend(network, case.params)
     clamped = backend.clamp(case.x, case.y)
-    free = backend.relax(clamped, relaxation=SETTLED)
+    free = backend.settle(clamped, relaxation=SETTLED)
     phases = tuple(
-        (sign / (2 * BETA), backend.relax(clamped, sign * BETA, SETTLED, free.state))
+        (sign / (2 * BETA), backend.settle(clamped, sign * BETA, SETTLED, free.state))
         for sign in (-1.0, 1.0)
     )
     count = min(WEIGHTS, network.size)

@@ -129,7 +129,7 @@ def measure(seed: int, epochs: int) -> Damping:
     params = trained.params.astype(np.float64)
     backend = NumbaBackend(params.network, params)
     clamped = backend.clamp(split.x_test[:SAMPLES])
-    rest = backend.relax(clamped, relaxation=SETTLED).state
+    rest = backend.settle(clamped, relaxation=SETTLED).state
     rng = np.random.default_rng(seed)
     decay, steady, worst = {}, {}, 0.0
     for noise in NOISES:
@@ -157,7 +157,7 @@ def _follow_decay(
     start = np.linalg.norm(kick, axis=1)
     ratios, worst = [1.0], 0.0
     for k in range(1, STEPS + 1):
-        state = backend.relax(clamped, relaxation=SINGLE, start=state).state
+        state = backend.settle(clamped, relaxation=SINGLE, start=state).state
         distance = np.linalg.norm(state - rest, axis=1)
         ratios.append(float((distance / start).max()))
         allowed = CAP**k * start
@@ -175,7 +175,7 @@ def _steady_share(
     for _ in range(STEPS):
         kick = noise * rng.standard_normal(rest.shape)
         size = max(size, float(np.linalg.norm(kick, axis=1).max()))
-        state = backend.relax(clamped, relaxation=SINGLE, start=state).state + kick
+        state = backend.settle(clamped, relaxation=SINGLE, start=state).state + kick
         largest = max(largest, float(np.linalg.norm(state - rest, axis=1).max()))
     return largest * (1 - CAP) / size
 
@@ -190,7 +190,7 @@ def _linear_decay(params: Params, steps: int) -> tuple[float, ...]:
     state: FloatArray = TINY_NOISE * vectors[:, np.abs(values).argmax()][None]
     sizes = [float(np.linalg.norm(state))]
     for _ in range(steps):
-        state = backend.relax(clamped, relaxation=SINGLE, start=state).state
+        state = backend.settle(clamped, relaxation=SINGLE, start=state).state
         sizes.append(float(np.linalg.norm(state)))
     return tuple(size / sizes[0] for size in sizes)
 

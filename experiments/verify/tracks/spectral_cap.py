@@ -130,7 +130,7 @@ def follow(seed: int, epochs: int, cap: SpectralCap | None) -> Trajectory:
         return report
 
     backend, split, _ = train_on_digits(seed, epochs, cap, watched)
-    settled = backend.relax(backend.clamp(split.x_test), relaxation=LONG)
+    settled = backend.settle(backend.clamp(split.x_test), relaxation=LONG)
     late = float(np.percentile(settled.steps, 95))
     right = backend.predict(settled).argmax(axis=1) == split.y_test
     return Trajectory(

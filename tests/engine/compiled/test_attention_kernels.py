@@ -85,7 +85,7 @@ def test_a_step_is_that_of_the_formulas(network: Network, beta: float, dtype: ty
     backend, start = _drawn(network, dtype)
     x, y = _batch(network)
     clamped, exact = backend.clamp(x, y), backend.params.astype(np.float64)
-    found = backend.relax(clamped, beta, Relaxation(1, 0.0), start)
+    found = backend.settle(clamped, beta, Relaxation(1, 0.0), start)
     expected = _image(exact, x, y, start.astype(dtype).astype(float), beta)
     np.testing.assert_allclose(found.state, expected, rtol=0, atol=EXACT[dtype])
     gap = np.abs(expected - start).max(-1)
@@ -96,7 +96,7 @@ def test_a_step_is_that_of_the_formulas(network: Network, beta: float, dtype: ty
 def test_a_damped_step_goes_part_of_the_way(network: Network) -> None:
     backend, start = _drawn(network, np.float64)
     x, y = _batch(network)
-    found = backend.relax(backend.clamp(x, y), 0.0, Relaxation(1, 0.0, damping=0.3), start)
+    found = backend.settle(backend.clamp(x, y), 0.0, Relaxation(1, 0.0, damping=0.3), start)
     image = _image(backend.params, x, y, start, 0.0)
     np.testing.assert_allclose(found.state, 0.7 * start + 0.3 * image, rtol=0, atol=1e-13)
 
@@ -113,9 +113,11 @@ def test_a_sample_does_not_see_the_others_come_and_go(
     x, y = _batch(network, samples=7)
     start[2] = start[5] = 0.0
     way = Relaxation(12, tolerance, damping=damping)
-    together = backend.relax(backend.clamp(x, y), 0.1, way, start)
+    together = backend.settle(backend.clamp(x, y), 0.1, way, start)
     for k in range(7):
-        alone = backend.relax(backend.clamp(x[k : k + 1], y[k : k + 1]), 0.1, way, start[k : k + 1])
+        alone = backend.settle(
+            backend.clamp(x[k : k + 1], y[k : k + 1]), 0.1, way, start[k : k + 1]
+        )
         assert together.steps[k] == alone.steps[0]
         assert together.converged[k] == alone.converged[0]
         np.testing.assert_allclose(together.state[k], alone.state[0], rtol=0, atol=1e-13)
@@ -130,7 +132,7 @@ def test_the_local_rule_is_that_of_the_formulas(network: Network, dtype: type) -
     backend, state = _drawn(network, dtype)
     attention = next(c for c in network.couplings if isinstance(c, Attention))
     x, y = _batch(network)
-    equilibrium = backend.relax(backend.clamp(x, y), 0.0, Relaxation(1, 10.0), state)
+    equilibrium = backend.settle(backend.clamp(x, y), 0.0, Relaxation(1, 10.0), state)
     np.testing.assert_array_equal(equilibrium.state, state.astype(dtype))
     gradient = np.zeros(network.size, dtype)
     backend.accumulate(backend.clamp(x, y), equilibrium, gradient, energy=2.0, cost=0.0)
@@ -204,15 +206,15 @@ def test_a_nan_in_any_unit_stops_at_once_and_names_its_sample(unit: int) -> None
     spoiled = replace(clamped, drive=drive)
     object.__setattr__(spoiled, "owner", backend)
     with pytest.raises(DivergenceError, match=r"sample 2 stopped .* at step 1 "):
-        backend.relax(spoiled, 0.0, Relaxation(50, 0.0), start)
+        backend.settle(spoiled, 0.0, Relaxation(50, 0.0), start)
 
 
 def test_a_free_phase_needs_no_targets() -> None:
     backend, start = _drawn(NETWORKS["plain"], np.float64)
     x, y = _batch(backend.network)
     way = Relaxation(5, 0.0)
-    free = backend.relax(backend.clamp(x), 0.0, way, start)
-    told = backend.relax(backend.clamp(x, y), 0.0, way, start)
+    free = backend.settle(backend.clamp(x), 0.0, way, start)
+    told = backend.settle(backend.clamp(x, y), 0.0, way, start)
     np.testing.assert_array_equal(free.state, told.state)
 
 
@@ -220,7 +222,7 @@ def test_a_free_phase_needs_no_targets() -> None:
 def test_an_equilibrium_that_is_exact_has_no_residual_at_all(dtype: type) -> None:
     network = NETWORKS["plain"]
     backend = NumbaBackend(network, Params(network, np.zeros(network.size, dtype)))
-    found = backend.relax(backend.clamp(_batch(network)[0]), 0.0, Relaxation(3, 0.0))
+    found = backend.settle(backend.clamp(_batch(network)[0]), 0.0, Relaxation(3, 0.0))
     assert (found.residual == 0.0).all()
     assert found.converged.all()
     assert (found.steps == 1).all()
@@ -236,7 +238,7 @@ def test_memories_are_recalled_with_their_own_sharpness(sharpness: float) -> Non
     params = Params(network, np.random.default_rng(0).normal(0.0, 0.5, network.size))
     backend, rng = NumbaBackend(network, params), np.random.default_rng(1)
     x, start = rng.integers(4, size=(3, 3)).astype(float), rng.uniform(-0.9, 0.9, (3, 18))
-    found = backend.relax(backend.clamp(x), relaxation=Relaxation(1, 0.0), start=start)
+    found = backend.settle(backend.clamp(x), relaxation=Relaxation(1, 0.0), start=start)
     drive = dynamics.clamped_drive(network, params, x)
     expected = dynamics.step(network, params, x, None, start, 0.0, drive)
     np.testing.assert_allclose(found.state, expected, rtol=0, atol=1e-12)

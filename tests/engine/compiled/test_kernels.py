@@ -176,7 +176,7 @@ def test_a_step_allocates_nothing(solver: str, beta: float, tolerance: float) ->
     clamped = backend.clamp(*_batch(backend.network))
 
     def relax(steps: int) -> Callable[[], object]:
-        return lambda: backend.relax(clamped, beta, Relaxation(steps, tolerance, solver))
+        return lambda: backend.settle(clamped, beta, Relaxation(steps, tolerance, solver))
 
     relax(1)()
     allocations = [_numba_allocations(relax(steps)) for steps in (1, 10, 1000)]
@@ -227,11 +227,11 @@ def test_a_nan_in_any_unit_of_any_sample_stops_at_once_and_is_named(
         drive[sample, unit] = np.nan
         clamped, start = replace(clamped, drive=drive), np.full(drive.shape, 0.5, dtype)
         object.__setattr__(clamped, "owner", backend)
-        assert backend._relax(clamped, 0.0, way, start).steps.max() == 1
+        assert backend._relax_one(clamped, 0.0, way, start).steps.max() == 1
         dirt = [np.full(drive.shape, np.nan, dtype) for _ in range(50)]
         del dirt  # what the kernel leaves unwritten must not be taken for a state
         with pytest.raises(DivergenceError, match=f"sample {sample} stopped .* at step 1 "):
-            backend.relax(clamped, 0.0, way, start)
+            backend.settle(clamped, 0.0, way, start)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -243,7 +243,7 @@ def test_a_nan_in_any_recurrent_or_readout_weight_stops_a_nudged_relaxation(solv
         clamped = backend.clamp(*_batch(backend.network))
         backend.params[name].flat[-1] = np.nan
         with pytest.raises(DivergenceError, match=r"at step 1 \(beta 0.1\)"):
-            backend.relax(clamped, 0.1, Relaxation(50, 0.0, solver))
+            backend.settle(clamped, 0.1, Relaxation(50, 0.0, solver))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -257,7 +257,7 @@ def test_a_nan_born_in_the_second_half_of_the_last_step_is_not_returned(dtype: t
     clamped.drive[:, network.columns["layer1"]] = -np.inf
     for steps in (1, 2, 3):
         with pytest.raises(DivergenceError):
-            backend.relax(clamped, 0.0, Relaxation(steps, 1e-3, "alternating"), np.zeros((2, 4)))
+            backend.settle(clamped, 0.0, Relaxation(steps, 1e-3, "alternating"), np.zeros((2, 4)))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -265,7 +265,7 @@ def test_anderson_survives_gaps_too_small_to_square(dtype: type) -> None:
     backend = _backend("anderson", dtype)
     clamped = backend.clamp(np.zeros((3, 5)))
     start = np.full((3, 7), 0.5)
-    settled = backend.relax(clamped, 0.0, Relaxation(2000, 0.0, "anderson"), start)
+    settled = backend.settle(clamped, 0.0, Relaxation(2000, 0.0, "anderson"), start)
     assert np.abs(settled.state).max() < 1e-12
 
 
@@ -273,7 +273,7 @@ def test_converged_means_what_the_kernel_meant() -> None:
     """The residual is the float32 next to 0.3 and above it: not within a tolerance of 0.3."""
     network = Network(1, (Layer("a", (1,), "hard_sigmoid"),), (Bias("b", "a"),), SquaredError("a"))
     backend = NumbaBackend(network, Params(network, np.array([0.3], np.float32)))
-    ended = backend.relax(backend.clamp([[0.0]]), 0.0, Relaxation(1, 0.3), [[0.0]])
+    ended = backend.settle(backend.clamp([[0.0]]), 0.0, Relaxation(1, 0.3), [[0.0]])
     assert float(ended.residual[0]) > 0.3
     assert not ended.converged[0]
 

@@ -101,7 +101,7 @@ def test_every_step_is_that_of_the_naive_account(name: str, beta: float, memory:
     network, backend, x, y = _setting(name)
     for steps in (1, 2, 3, 4, 6, 9):
         way = Relaxation(steps, TOLERANCE, "anderson", memory=memory)
-        found = backend.relax(backend.clamp(x, y), beta, way)
+        found = backend.settle(backend.clamp(x, y), beta, way)
         expected = _naive(network, backend.params, x, y, beta, memory, steps)
         state = [sample.state for sample in expected]
         np.testing.assert_allclose(found.state, state, rtol=0, atol=1e-9)
@@ -127,10 +127,10 @@ def test_mixtures_are_undone_and_kept_within_their_range_in_these_settings() -> 
 def test_the_phases_of_a_block_have_histories_of_their_own() -> None:
     _, backend, x, y = _setting("tanh")
     clamped, way = backend.clamp(x, y), Relaxation(7, 0.0, "anderson")
-    free = backend.relax(clamped, 0.0, Relaxation(5, 0.0))
-    both = backend.relax_opposite(clamped, 0.3, way, free.state)
+    free = backend.settle(clamped, 0.0, Relaxation(5, 0.0))
+    both = backend.relax(clamped, (((0.3, -0.3), way),), free.state)
     for found, beta in zip(both, (0.3, -0.3), strict=True):
-        alone = backend.relax(clamped, beta, way, free.state)
+        alone = backend.settle(clamped, beta, way, free.state)
         np.testing.assert_allclose(found.state, alone.state, rtol=0, atol=1e-9)
 
 
@@ -141,7 +141,7 @@ def test_gaps_whose_squares_vanish_are_not_mixed() -> None:
     backend = NumbaBackend(network, params)
     clamped, start = backend.clamp(np.zeros((3, 2))), np.full((3, 5), 1e-22, np.float32)
     found, plain = (
-        backend.relax(clamped, relaxation=Relaxation(6, 0.0, solver), start=start)
+        backend.settle(clamped, relaxation=Relaxation(6, 0.0, solver), start=start)
         for solver in ("anderson", "fixed_point")
     )
     np.testing.assert_array_equal(found.state, plain.state)

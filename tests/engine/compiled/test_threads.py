@@ -145,8 +145,8 @@ def test_equilibria_do_not_depend_on_the_blocks(
     for cores in (1, 2):
         monkeypatch.setattr(threads, "usable_cores", lambda cores=cores: cores)
         assert len(row_blocks(samples, 1)) == cores
-        free = backend.relax(clamped, 0.0, relaxation)
-        found.append((free, *backend.relax_opposite(clamped, 0.1, relaxation, free.state)))
+        free = backend.settle(clamped, 0.0, relaxation)
+        found.append((free, *backend.relax(clamped, (((0.1, -0.1), relaxation),), free.state)))
     for whole, parts in zip(*found, strict=True):
         np.testing.assert_array_equal(parts.state, whole.state)  # to the last bit
         np.testing.assert_array_equal(parts.steps, whole.steps)

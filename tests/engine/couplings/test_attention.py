@@ -148,7 +148,7 @@ def test_compiled_attention_is_that_of_the_formulas(case: Case) -> None:
     drive = dynamics.clamped_drive(case.network, case.params, case.x)
     args = (case.network, case.params, case.x, case.y, case.start, 0.3, drive)
     way = Relaxation(1, 0.0)
-    found = case.backend.relax(case.clamped, 0.3, way, case.start)
+    found = case.backend.settle(case.clamped, 0.3, way, case.start)
     np.testing.assert_allclose(found.state, dynamics.step(*args), rtol=0, atol=1e-13)
 
 
@@ -186,7 +186,7 @@ def test_a_step_allocates_nothing(beta: float, tolerance: float) -> None:
         counts = []
         for steps in (1, 1, 10, 300):
             before = rtsys.get_allocation_stats().alloc
-            backend.relax(clamped, beta, Relaxation(steps, tolerance, damping=0.5))
+            backend.settle(clamped, beta, Relaxation(steps, tolerance, damping=0.5))
             counts.append(rtsys.get_allocation_stats().alloc - before)
     finally:
         if not was_counting:

@@ -192,7 +192,7 @@ def test_an_unknown_link_relaxes_and_learns_as_its_formulas_do(
     for make in (NumbaBackend, TorchBackend):
         backend = make(network, params)
         clamped, gradient = backend.clamp(x, y), np.zeros(network.size)
-        states.append(backend.relax(clamped, 0.1, way).state)
+        states.append(backend.settle(clamped, 0.1, way).state)
         estimate(backend, clamped, centered(0.05), gradient, way)
         gradients.append(gradient)
     np.testing.assert_allclose(states[0], states[1], atol=1e-12)
@@ -213,7 +213,7 @@ def test_a_step_over_shared_places_is_that_of_the_formulas(
     params, (x, y) = _params(network), _batch(network, 2)
     start = np.random.default_rng(4).uniform(-0.9, 0.9, (2, network.units))
     backend = NumbaBackend(network, params)
-    found = backend.relax(backend.clamp(x, y), beta, Relaxation(2, 0.0), start)
+    found = backend.settle(backend.clamp(x, y), beta, Relaxation(2, 0.0), start)
     drive, expected = dynamics.clamped_drive(network, params, x), start
     for _ in range(2):
         expected = dynamics.step(network, params, x, y, expected, beta, drive)
@@ -223,10 +223,10 @@ def test_a_step_over_shared_places_is_that_of_the_formulas(
 def test_rows_do_not_depend_on_each_other_through_shared_places() -> None:
     network = patched()
     backend, (x, y) = NumbaBackend(network, _params(network, np.float32)), _batch(network, 40)
-    whole = backend.relax(backend.clamp(x, y), 0.1, Relaxation(30, 1e-6))
+    whole = backend.settle(backend.clamp(x, y), 0.1, Relaxation(30, 1e-6))
     for sample in (0, 17, 39):
         rows = slice(sample, sample + 1)
-        alone = backend.relax(backend.clamp(x[rows], y[rows]), 0.1, Relaxation(30, 1e-6))
+        alone = backend.settle(backend.clamp(x[rows], y[rows]), 0.1, Relaxation(30, 1e-6))
         np.testing.assert_array_equal(alone.state[0], whole.state[sample])
         assert alone.steps[0] == whole.steps[sample]
 
@@ -291,7 +291,7 @@ def test_a_coupling_with_another_form_never_runs_as_its_parent() -> None:
     with pytest.raises(EngineError, match=r"'W_2' \(Doubled\) has no compiled kernel"):
         NumbaBackend(network, _params(network))
     backend, (x, _) = TorchBackend(network, _params(network)), _batch(network)
-    settled = backend.relax(backend.clamp(x), relaxation=Relaxation(500, 1e-13))
+    settled = backend.settle(backend.clamp(x), relaxation=Relaxation(500, 1e-13))
     drive = dynamics.clamped_drive(network, backend.params, x)
     image = dynamics.step(network, backend.params, x, None, settled.state, 0.0, drive)
     np.testing.assert_allclose(image, settled.state, atol=1e-12)

@@ -87,8 +87,9 @@ class Flipped(NumbaBackend):
         *,
         energy: float = 0.0,
         cost: float = 0.0,
-    ) -> None:
-        super().accumulate(clamped, equilibrium, gradient, energy=self.sign * energy, cost=cost)
+    ) -> FloatArray | None:
+        energy = self.sign * energy
+        return super().accumulate(clamped, equilibrium, gradient, energy=energy, cost=cost)
 
 
 class ReadoutOnly(Flipped):

@@ -125,12 +125,11 @@ def test_every_nudged_phase_relaxes_from_the_free_state_to_its_own_tolerance() -
     asked = []
 
     class Recorded(NumbaBackend):
-        def _relax(self, clamped, beta, relaxation, start):  # type: ignore[no-untyped-def]
+        def _relax_one(self, clamped, beta, relaxation, start):  # type: ignore[no-untyped-def]
             asked.append((beta, relaxation.tolerance, start))
-            return super()._relax(clamped, beta, relaxation, start)
+            return super()._relax_one(clamped, beta, relaxation, start)
 
-        _relax_opposite = Backend._relax_opposite  # one after the other, each by the above
-        _relax_around = Backend._relax_around
+        _relax = Backend._relax  # one after the other, each by the above
 
     backend = Recorded(backend.network, backend.params)
     clamped = backend.clamp(np.ones((3, 4)), np.eye(3))
@@ -145,7 +144,7 @@ def test_every_nudged_phase_relaxes_from_the_free_state_to_its_own_tolerance() -
     ):
         assert beta == pytest.approx(wanted)
         assert tolerance == pytest.approx(1e-4 * abs(wanted))
-    free = backend.relax(clamped, relaxation=Relaxation(40, 1e-3))
+    free = backend.settle(clamped, relaxation=Relaxation(40, 1e-3))
     for _, _, start in asked[1:5]:
         np.testing.assert_array_equal(start, free.state)
     assert report.unsettled == 0.0
@@ -156,9 +155,11 @@ def test_a_free_phase_in_the_estimate_settles_for_the_smallest_nudge() -> None:
     asked = []
 
     class Recorded(NumbaBackend):
-        def _relax(self, clamped, beta, relaxation, start):  # type: ignore[no-untyped-def]
+        _relax = Backend._relax  # one phase after the other
+
+        def _relax_one(self, clamped, beta, relaxation, start):  # type: ignore[no-untyped-def]
             asked.append((beta, relaxation.tolerance))
-            return super()._relax(clamped, beta, relaxation, start)
+            return super()._relax_one(clamped, beta, relaxation, start)
 
     plain = _backend(seed=1)
     backend, beta = Recorded(plain.network, plain.params), 0.1

@@ -52,7 +52,7 @@ def _touched(network: Network, unit: int) -> BoolArray:
 def test_a_synapse_sees_only_its_two_ends(case: Case, data: st.DataObject) -> None:
     unit = data.draw(st.integers(0, case.network.units - 1))
     sample = data.draw(st.integers(0, len(case.x) - 1))
-    settled = case.backend.relax(case.clamped)
+    settled = case.backend.settle(case.clamped)
     moved = settled.state.copy()
     moved[sample, unit] = 0.5 - moved[sample, unit]
     assume(abs(moved[sample, unit] - settled.state[sample, unit]) > 1e-3)
@@ -75,11 +75,10 @@ def test_a_synapse_sees_only_its_two_ends(case: Case, data: st.DataObject) -> No
 class Unnudged(NumbaBackend):
     """An execution that leaves the nudge out."""
 
-    def _relax(self, clamped, beta, relaxation, start):  # type: ignore[no-untyped-def]
-        return super()._relax(clamped, 0.0, relaxation, start)
+    def _relax_one(self, clamped, beta, relaxation, start):  # type: ignore[no-untyped-def]
+        return super()._relax_one(clamped, 0.0, relaxation, start)
 
-    _relax_opposite = Backend._relax_opposite  # one after the other, each by the above
-    _relax_around = Backend._relax_around
+    _relax = Backend._relax  # one after the other, each by the above
 
 
 def _couplings_gradient(backend: Backend, case: Case, y: FloatArray, estimator: Estimator) -> float:
@@ -101,7 +100,7 @@ def test_without_the_nudge_the_couplings_have_no_gradient(case: Case) -> None:
 @MANY
 @given(cases(), st.sampled_from([one_sided, centered, four_point]))
 def test_a_target_that_is_already_met_gives_no_gradient(case: Case, estimator: object) -> None:
-    met = case.backend.predict(case.backend.relax(case.clamped, relaxation=TIGHT))
+    met = case.backend.predict(case.backend.settle(case.clamped, relaxation=TIGHT))
     assert _couplings_gradient(case.backend, case, met, estimator(0.1)) < 1e-8
 
 

@@ -28,7 +28,7 @@ Y = np.random.default_rng(2).integers(3, size=11)
 
 @given(cases())
 def test_outputs_are_those_of_the_free_equilibrium(case: Case) -> None:
-    settled = case.backend.relax(case.backend.clamp(case.x), relaxation=TIGHT)
+    settled = case.backend.settle(case.backend.clamp(case.x), relaxation=TIGHT)
     outputs = predict_outputs(case.backend, case.x, TIGHT)
     assert outputs.shape == (len(case.x), case.network.outputs)
     assert outputs.dtype == case.backend.dtype
@@ -63,7 +63,7 @@ def test_the_size_of_a_batch_changes_no_prediction(batch_size: int) -> None:
 def test_an_evaluation_is_the_mean_over_samples() -> None:
     backend = _backend(np.float64)
     result = evaluate(backend, X, Y, TIGHT)
-    settled = backend.relax(backend.clamp(X), relaxation=TIGHT)
+    settled = backend.settle(backend.clamp(X), relaxation=TIGHT)
     costs = dynamics.cost(backend.network, backend.params, settled.state, np.eye(3)[Y])
     assert abs(result.cost - costs.mean()) < 1e-12
     assert result.accuracy == (predict(backend, X, TIGHT) == Y).mean()

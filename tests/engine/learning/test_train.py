@@ -119,9 +119,9 @@ def test_the_cap_holds_from_the_first_relaxation_on() -> None:
     norms = []
 
     class Watched(NumbaBackend):
-        def _relax_stages(self, *arguments):  # type: ignore[no-untyped-def]
+        def _relax(self, *arguments):  # type: ignore[no-untyped-def]
             norms.append(recurrent_norm(self.params))
-            return super()._relax_stages(*arguments)
+            return super()._relax(*arguments)
 
     fit(Watched(NETWORK, backend.params), *_data(), Training(epochs=1, cap=SpectralCap(0.8)))
     assert len(norms) > 1

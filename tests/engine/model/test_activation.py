@@ -15,7 +15,7 @@ def test_a_relu_network_settles_below_the_bound_of_its_cap() -> None:
     params["W_rec"][...] *= norm / recurrent_norm(params)
     backend = NumbaBackend(network, params)
     clamped = backend.clamp(np.random.default_rng(1).normal(0.0, 5.0, (20, 3)))
-    settled = backend.relax(clamped, relaxation=Relaxation(2000, 1e-12))
+    settled = backend.settle(clamped, relaxation=Relaxation(2000, 1e-12))
     assert settled.converged.all()
     assert settled.state.min() == 0.0
     assert settled.state.max() > 1.0  # no upper end

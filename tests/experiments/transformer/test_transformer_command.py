@@ -151,7 +151,7 @@ def test_a_long_gradient_of_backprop_is_cut_and_a_short_one_is_not(
 def test_wrong_answers_are_counted_token_by_token(backend: NumbaBackend) -> None:
     x = held_out(TINY, 42)
     readout = backend.network.readout
-    settled = backend.relax(backend.clamp(x), relaxation=TINY.settled)
+    settled = backend.settle(backend.clamp(x), relaxation=TINY.settled)
     given = readout.read(backend.predict(settled))
     assert examine(backend, x, given, TINY.settled).wrong == 0
     other = given.copy()
@@ -184,7 +184,7 @@ def test_nudged_states_on_one_side_are_lopsided(backend: NumbaBackend) -> None:
     plus, minus = np.array([[1, 0], [1, 0.2], [9, 9]]), np.array([[-1, 0], [-1, 0.2], [-1, 0]])
 
     class Canned(NumbaBackend):
-        def _relax_around(self, *_):  # type: ignore[no-untyped-def]
+        def _relax(self, *_):  # type: ignore[no-untyped-def]
             fine = np.ones(3, bool)
             return tuple(Equilibrium(s, fine, 0.0 * s, fine, 0.1) for s in (free, plus, minus))
 

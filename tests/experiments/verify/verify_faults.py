@@ -14,13 +14,12 @@ class HoardingBackend(NumbaBackend):
 
     kept: ClassVar[list] = []
 
-    def _relax(self, clamped, beta, relaxation, start):
-        settled = super()._relax(clamped, beta, relaxation, start)
+    def _relax_one(self, clamped, beta, relaxation, start):
+        settled = super()._relax_one(clamped, beta, relaxation, start)
         self.kept += [settled.state + step for step in range(relaxation.max_steps)]
         return settled
 
-    _relax_opposite = Backend._relax_opposite  # one after the other, each by the above
-    _relax_around = Backend._relax_around
+    _relax = Backend._relax  # one after the other, each by the above
 
 
 def hoarding() -> Callable[[int], object]:
