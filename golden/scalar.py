@@ -5,14 +5,14 @@ is not a mistake in both. Sums run in double precision.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from engine.couplings.attention import Attention, Hopfield
 from engine.couplings.coupling import Coupling
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.couplings.readout import Readout, SoftmaxReadout, SquaredError
-from engine.couplings.tokens import Embedding, TokenReadout
+from engine.couplings.tokens import Embedding, Position, TokenReadout
 from engine.errors import EngineError
 from golden import scalar_tokens as tokens
 
@@ -32,63 +32,86 @@ def activate(activation: str, h: float) -> float:
     raise EngineError(f"the scalar reference does not know activation '{activation}'.")
 
 
+class Twin(NamedTuple):
+    """The formulas of a coupling once more, for one sample.
+
+    Both take `(coupling, w, x, ends, shape)`: the block as nested lists, the input, the states of
+    its layers (none, if it is clamped and sends) and the shape of the first of them.
+    """
+
+    send: Callable[..., tuple[Vector, ...]]
+    """dPhi/ds for each of the layers."""
+    correlate: Callable[..., Vector]
+    """dPhi/dw, in the order in which the block lies in memory."""
+
+
 def send(
     coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector], shape: Sequence[int]
 ) -> tuple[Vector, ...]:
-    """dPhi/ds for each of the coupling's layers; a clamped coupling needs no `ends`.
-
-    `shape` is that of the first of its layers.
-    """
-    match coupling:
-        case InputDrive():
-            return (_times_matrix(x, w),)
-        case Bias():
-            return (list(w),)
-        case Dense():
-            source, target = ends
-            return _matrix_times(w, target), _times_matrix(source, w)
-        case Lateral():
-            (s,) = ends
-            return (_times_matrix(s, w),)
-        case Embedding():
-            return (tokens.send_embedding(w, x),)
-        case Attention():
-            return (tokens.send_attention(coupling, w, ends[0], shape[0]),)
-        case Hopfield():
-            return (tokens.send_memories(coupling, w, ends[0], shape[0]),)
-        case _:
-            raise _unknown_coupling(coupling)
+    """dPhi/ds for each of the coupling's layers; a clamped coupling needs no `ends`."""
+    return _twin(coupling).send(coupling, w, x, ends, shape)
 
 
 def correlate(
     coupling: Coupling, w: Weights, x: Vector, ends: Sequence[Vector], shape: Sequence[int]
 ) -> Vector:
     """dPhi/dw, in the order in which the block lies in memory."""
-    match coupling:
-        case InputDrive():
-            (s,) = ends
-            return [x_i * s_j for x_i in x for s_j in s]
-        case Bias():
-            (s,) = ends
-            return list(s)
-        case Dense():
-            source, target = ends
-            return [a_i * b_j for a_i in source for b_j in target]
-        case Lateral():
-            (s,) = ends
-            return [s_i * s_j / 2 for s_i in s for s_j in s]
-        case Embedding():
-            return tokens.correlate_embedding(coupling, x, *ends)
-        case Attention():
-            return tokens.correlate_attention(coupling, w, ends[0], shape[0])
-        case Hopfield():
-            return tokens.correlate_memories(coupling, w, ends[0], shape[0])
-        case _:
-            raise _unknown_coupling(coupling)
+    return _twin(coupling).correlate(coupling, w, x, ends, shape)
+
+
+def register(kind: type, twin: Twin) -> None:
+    """Let the reference judge couplings of exactly this class; a subclass needs its own."""
+    _TWINS[kind] = twin
+
+
+def _twin(coupling: Coupling) -> Twin:
+    if type(coupling) not in _TWINS:
+        kind = type(coupling).__name__
+        raise EngineError(
+            f"the scalar reference does not know coupling '{coupling.name}' ({kind})."
+        )
+    return _TWINS[type(coupling)]
+
+
+def _outer(a: Vector, b: Vector) -> Vector:
+    return [a_i * b_j for a_i in a for b_j in b]
+
+
+_BIAS = Twin(lambda c, w, x, ends, shape: (list(w),), lambda c, w, x, ends, shape: list(ends[0]))
+_TWINS: dict[type, Twin] = {
+    InputDrive: Twin(
+        lambda c, w, x, ends, shape: (_times_matrix(x, w),),
+        lambda c, w, x, ends, shape: _outer(x, ends[0]),
+    ),
+    Bias: _BIAS,
+    Position: _BIAS,
+    Dense: Twin(
+        lambda c, w, x, ends, shape: (_matrix_times(w, ends[1]), _times_matrix(ends[0], w)),
+        lambda c, w, x, ends, shape: _outer(*ends),
+    ),
+    Lateral: Twin(
+        lambda c, w, x, ends, shape: (_times_matrix(ends[0], w),),
+        lambda c, w, x, ends, shape: [product / 2 for product in _outer(ends[0], ends[0])],
+    ),
+    Embedding: Twin(
+        lambda c, w, x, ends, shape: (tokens.send_embedding(w, x),),
+        lambda c, w, x, ends, shape: tokens.correlate_embedding(c, x, *ends),
+    ),
+    Attention: Twin(
+        lambda c, w, x, ends, shape: (tokens.send_attention(c, w, ends[0], shape[0]),),
+        lambda c, w, x, ends, shape: tokens.correlate_attention(c, w, ends[0], shape[0]),
+    ),
+    Hopfield: Twin(
+        lambda c, w, x, ends, shape: (tokens.send_memories(c, w, ends[0], shape[0]),),
+        lambda c, w, x, ends, shape: tokens.correlate_memories(c, w, ends[0], shape[0]),
+    ),
+}
 
 
 def predict(readout: Readout, blocks: Mapping[str, Weights], s: Vector) -> Vector:
     """Outputs of the read-out."""
+    if type(readout) not in (SoftmaxReadout, SquaredError, TokenReadout):
+        raise _unknown_readout(readout)  # a subclass is no known one, whatever it inherits
     match readout:
         case SoftmaxReadout():
             bias = blocks["b_out"]
@@ -157,11 +180,6 @@ def _times_matrix(row: Vector, w: Weights) -> Vector:
 def _matrix_times(w: Weights, column: Vector) -> Vector:
     """`W column`."""
     return [sum(w[i][j] * column[j] for j in range(len(column))) for i in range(len(w))]
-
-
-def _unknown_coupling(coupling: Coupling) -> EngineError:
-    kind = type(coupling).__name__
-    return EngineError(f"the scalar reference does not know coupling '{coupling.name}' ({kind}).")
 
 
 def _unknown_readout(readout: Readout) -> EngineError:

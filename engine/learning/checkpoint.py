@@ -5,7 +5,7 @@ The file appears whole or not at all, and reading it runs no code from it.
 
 import json
 import os
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -27,6 +27,17 @@ FORMAT = "settle checkpoint 2"
 _COUPLINGS = (InputDrive, Bias, Dense, Lateral, Embedding, Position, Attention, Hopfield)
 _READOUTS = (SoftmaxReadout, SquaredError, TokenReadout)
 _KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Layer, *_COUPLINGS, *_READOUTS)}
+
+
+def register(kind: type) -> None:
+    """Let files hold couplings or read-outs of this class: a dataclass of plain values.
+
+    Only classes that are known when a file is read are made from it.
+    """
+    if not is_dataclass(kind):
+        raise CheckpointError(f"{kind!r} is no dataclass, whose fields a file could hold.")
+    if _KINDS.setdefault(kind.__name__, kind) is not kind:
+        raise CheckpointError(f"another class is known to files as '{kind.__name__}'.")
 
 
 @checked

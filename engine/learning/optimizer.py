@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.arrays import FloatArray, check_apart, check_writable, checked_precision
 from engine.border import checked
-from engine.compiled import kernels
+from engine.compiled.moments import adam
 from engine.errors import EngineError
 
 Schedule = Literal["constant", "cosine"]
@@ -81,7 +81,7 @@ class Adam:
         """Return `-rate m / (sqrt(v) + eps)`, written over `gradient`."""
         _check_call(gradient, memory, self.moments, step)
         number, (first, second) = gradient.dtype.type, memory
-        kernels.adam(
+        adam(
             gradient,
             first,
             second,

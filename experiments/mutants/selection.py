@@ -121,7 +121,7 @@ def concerned_tests(mutant: Mutant, files: Mapping[str, Measured], budget: float
 
 
 def mirrors(test_file: str, file: str) -> bool:
-    """Whether `tests/engine/compiled/test_kernels*.py` mirrors `engine/compiled/kernels.py`."""
+    """Whether `tests/engine/compiled/test_products*.py` mirrors `engine/compiled/products.py`."""
     test, code = Path(test_file), Path(file)
     return test.parent == "tests" / code.parent and test.stem.startswith(f"test_{code.stem}")
 

@@ -9,7 +9,8 @@ import pytest
 
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
-from engine.compiled.backend import NumbaBackend, kernels
+from engine.compiled.backend import NumbaBackend
+from engine.compiled.program import Results
 from engine.couplings.dense import Dense
 from engine.couplings.readout import SoftmaxReadout
 from engine.learning.estimator import Report
@@ -70,7 +71,7 @@ class Leaking(NumbaBackend):
 class Stale(NumbaBackend):
     """The drive that a free phase ended with is handed on, whatever solved it."""
 
-    def _room(self, rows: int, for_drive: bool = False) -> kernels.Ended:
+    def _room(self, rows: int, for_drive: bool = False) -> Results:
         return super()._room(rows, for_drive=True)
 
 

@@ -47,9 +47,9 @@ def test_a_budget_cuts_off_what_concerns_a_mutant_least() -> None:
 
 
 def test_a_test_file_mirrors_by_folder_and_beginning() -> None:
-    assert mirrors("tests/engine/compiled/test_kernels_small.py", "engine/compiled/kernels.py")
-    assert not mirrors("tests/hw_sim/test_kernels.py", "engine/compiled/kernels.py")
-    assert not mirrors("tests/engine/learning/test_train.py", "engine/compiled/kernels.py")
+    assert mirrors("tests/engine/compiled/test_products_small.py", "engine/compiled/products.py")
+    assert not mirrors("tests/hw_sim/test_kernels.py", "engine/compiled/products.py")
+    assert not mirrors("tests/engine/learning/test_train.py", "engine/compiled/products.py")
 
 
 def events(*tests: str, ends: bool = True) -> list[dict]:

@@ -10,10 +10,9 @@ from numba.core.runtime import _nrt_python, rtsys
 
 from engine.arrays import FloatArray
 from engine.backend import Relaxation
-from engine.compiled import attention as attention_kernels
 from engine.compiled.backend import NumbaBackend
+from engine.compiled.functions import exponentials
 from engine.couplings.attention import Attention, Hopfield
-from engine.couplings.dense import Lateral
 from engine.couplings.readout import SquaredError
 from engine.couplings.tokens import Embedding, TokenReadout
 from engine.errors import EngineError
@@ -155,9 +154,8 @@ def test_compiled_attention_is_that_of_the_formulas(case: Case) -> None:
 class TestExponentials:
     @staticmethod
     def _exp(x: FloatArray) -> FloatArray:
-        out, powers = x.copy(), np.empty_like(x)
-        bits = powers.view(np.int32 if x.dtype == np.float32 else np.int64)
-        attention_kernels.exponentials(out, powers, bits)
+        out = x.copy()
+        exponentials(out)
         return out
 
     def test_single_precision_errs_by_less_than_three_in_ten_million(self) -> None:
@@ -243,19 +241,16 @@ def test_a_transformer_that_makes_no_sense_is_refused(settings: dict, message: s
         energy_transformer(**({"vocabulary": 3, "length": 4} | settings))
 
 
-def test_the_compiled_backend_names_what_it_cannot_run() -> None:
-    layers = (Layer("tokens", (4, 2)), Layer("top", (2,)))
-    attention = Attention("A", "tokens")
-    for network in (
-        Network(4, layers, (attention,), SquaredError("top")),
-        Network(4, layers[:1], (attention, Lateral("L", "tokens")), SquaredError("tokens")),
-    ):
-        params = Params(network, np.zeros(network.size))
-        with pytest.raises(EngineError, match="one layer of tokens"):
-            NumbaBackend(network, params)
-    soft = replace(energy_transformer(3, 4, 2), layers=(Layer("tokens", (4, 2), "hard_sigmoid"),))
-    with pytest.raises(EngineError, match="no activation 'hard_sigmoid'"):
-        NumbaBackend(soft, Params(soft, np.zeros(soft.size)))
+def test_a_coupling_with_other_forms_never_runs_as_its_parent() -> None:
+    class Sharper(Attention):
+        def drive(self, w, x, *states):  # type: ignore[no-untyped-def]
+            return tuple(2 * part for part in super().drive(w, x, *states))
+
+    network = Network(
+        4, (Layer("tokens", (4, 2)),), (Sharper("A", "tokens"),), SquaredError("tokens")
+    )
+    with pytest.raises(EngineError, match=r"coupling 'A' \(Sharper\) has no compiled kernel"):
+        NumbaBackend(network, Params(network, np.zeros(network.size)))
 
 
 def test_a_layer_that_has_no_tokens_is_refused() -> None:

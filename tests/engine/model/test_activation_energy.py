@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from engine.compiled import kernels
+from engine.compiled.program import HARD_SIGMOID, RELU, TANH
 from engine.model.activation import ACTIVATIONS
 
-CODES = {"tanh": kernels.TANH, "hard_sigmoid": kernels.HARD_SIGMOID, "relu": kernels.RELU}
+CODES = {"tanh": TANH, "hard_sigmoid": HARD_SIGMOID, "relu": RELU}
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

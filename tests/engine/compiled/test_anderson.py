@@ -7,6 +7,7 @@ import pytest
 
 from engine.arrays import FloatArray
 from engine.backend import Relaxation
+from engine.compiled.anderson import mixing_weights
 from engine.compiled.backend import NumbaBackend
 from engine.model import dynamics
 from engine.model.builders import layered, looped_mlp
@@ -146,3 +147,24 @@ def test_gaps_whose_squares_vanish_are_not_mixed() -> None:
     )
     np.testing.assert_array_equal(found.state, plain.state)
     assert (found.state != 0.0).any()
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_mixing_weights_make_the_mixed_gap_the_smallest(count: int) -> None:
+    gaps = np.random.default_rng(9).standard_normal((count, 12))
+    gram, weights = gaps @ gaps.T, np.full(6, np.nan)
+    assert mixing_weights(gram, np.full((6, 6), np.nan), weights, count)
+    found = weights[:count]
+    np.testing.assert_allclose(found.sum(), 1.0, rtol=1e-13)
+    slopes = gram @ found  # all equal at the minimum under a fixed sum
+    np.testing.assert_allclose(slopes, slopes.mean(), rtol=1e-10)
+    assert np.isnan(weights[count:]).all()
+
+
+def test_gaps_whose_squares_underflow_have_no_mixing_weights() -> None:
+    room = np.empty((3, 3)), np.empty(3)
+    tiny = np.finfo(float).tiny / np.finfo(float).eps
+    assert not mixing_weights(np.zeros((3, 3)), *room, 3)
+    assert not mixing_weights(np.eye(3) * tiny / 3, *room, 3)
+    assert mixing_weights(np.eye(3) * tiny, *room, 3)
+    assert not mixing_weights(np.full((3, 3), np.nan), *room, 3)

@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numba.core.runtime import _nrt_python, rtsys
 
 from engine.arrays import FloatArray
 from engine.backend import Relaxation
-from engine.compiled.backend import NumbaBackend, kernels
+from engine.compiled.backend import NumbaBackend
 from engine.couplings.dense import Bias
 from engine.couplings.readout import SquaredError
 from engine.errors import DivergenceError, EngineError
@@ -41,42 +39,6 @@ def _batch(network: Network) -> tuple[FloatArray, FloatArray]:
     return rng.standard_normal((BATCH, network.inputs)), np.eye(network.outputs)[labels]
 
 
-def _tanh(x: FloatArray) -> FloatArray:
-    out = np.empty_like(x)
-    kernels.tanh(x, out)
-    return out
-
-
-class TestTanh:
-    X = np.linspace(-20, 20, 2_000_001, dtype=np.float32)
-
-    def test_single_precision_errs_by_less_than_five_in_ten_million(self) -> None:
-        exact = np.tanh(self.X.astype(np.float64))
-        assert np.abs(_tanh(self.X) - exact).max() <= 5e-7
-
-    def test_near_zero_the_error_is_relative(self) -> None:
-        x = np.geomspace(1e-30, 1e-2, 100_000).astype(np.float32)
-        exact = np.tanh(x.astype(np.float64))
-        assert (np.abs(_tanh(x) - exact) <= 3e-7 * exact).all()
-
-    def test_double_precision_is_the_library(self) -> None:
-        x = self.X[::100].astype(np.float64)
-        np.testing.assert_allclose(_tanh(x), np.tanh(x), rtol=0, atol=2.3e-16)
-
-    def test_it_rises_to_within_its_error_stays_in_range_and_is_odd(self) -> None:
-        y = _tanh(self.X)
-        assert np.diff(y).min() >= -5e-7
-        assert np.abs(y).max() <= 1.0
-        np.testing.assert_array_equal(_tanh(-self.X), -y)
-
-    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    def test_what_is_not_a_number_stays_so_and_infinity_saturates(self, dtype: type) -> None:
-        x = np.array([np.nan, -np.inf, np.inf, -1e30, 1e30, 0.0, -0.0], dtype)
-        y = _tanh(x)
-        assert np.isnan(y[0])
-        np.testing.assert_allclose(y[1:], [-1, 1, -1, 1, 0, 0], rtol=0, atol=5e-7)
-
-
 def _numba_allocations(task: Callable[[], object]) -> int:
     before = rtsys.get_allocation_stats().alloc
     task()
@@ -100,71 +62,6 @@ def _counting() -> object:
     yield
     if not was_counting:
         _nrt_python.memsys_disable_stats()
-
-
-def _added(a: FloatArray, b: FloatArray, out: FloatArray) -> FloatArray:
-    """Return `out` with `a b` added to its first columns, as the relaxation does it."""
-    (rows, inner), columns = a.shape, b.shape[1]
-    packed = np.full(kernels.packed_size(b.shape, b.itemsize), np.nan, b.dtype)
-    kernels.pack(b, packed)
-    out, edge = out.copy(), np.full_like(kernels.new_edge(b.dtype), np.nan)
-    flat = a.reshape(-1), out.reshape(-1)
-    kernels.add_product(flat[0], rows, inner, packed, flat[1], columns, out.shape[1], edge)
-    return out
-
-
-class TestProduct:
-    @given(
-        shape=st.tuples(st.integers(1, 20), st.integers(1, 40), st.integers(1, 40)),
-        beside=st.integers(0, 3),
-        dtype=st.sampled_from([np.float32, np.float64]),
-        transposed=st.booleans(),
-        seed=st.integers(0, 1000),
-    )
-    def test_it_adds_the_product_to_rounding_and_touches_nothing_else(
-        self, shape: tuple[int, int, int], beside: int, dtype: type, transposed: bool, seed: int
-    ) -> None:
-        rows, inner, columns = shape
-        rng = np.random.default_rng(seed)
-        a = rng.standard_normal((rows, inner)).astype(dtype)
-        b = rng.standard_normal((columns, inner) if transposed else (inner, columns)).astype(dtype)
-        b = b.T if transposed else b
-        out = rng.standard_normal((rows, columns + beside)).astype(dtype)
-        found = _added(a, b, out)
-        before = out[:, :columns].astype(np.float64)
-        exact = before + a.astype(np.float64) @ b.astype(np.float64)
-        terms = np.abs(before) + np.abs(a) @ np.abs(b)
-        bound = (inner + 1) * np.finfo(dtype).eps * terms  # of a sum in any order
-        assert (np.abs(found[:, :columns] - exact) <= bound).all()
-        np.testing.assert_array_equal(found[:, columns:], out[:, columns:])
-
-    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    def test_a_sum_longer_than_the_cache_and_a_batch_of_several_passes(self, dtype: type) -> None:
-        rng = np.random.default_rng(3)
-        rows, inner, columns = kernels.PASS + 5, kernels.DEPTH + 7, 21
-        a = rng.integers(-9, 10, (rows, inner)).astype(dtype)  # whole numbers: no rounding
-        b = rng.integers(-9, 10, (inner, columns)).astype(dtype)
-        out = rng.integers(-9, 10, (rows, columns)).astype(dtype)
-        np.testing.assert_array_equal(_added(a, b, out), out + a @ b)
-
-    def test_a_row_does_not_depend_on_the_rows_beside_it(self) -> None:
-        rng = np.random.default_rng(4)
-        a, b = rng.standard_normal((2, 50, 50)).astype(np.float32)
-        out = rng.standard_normal((50, 50)).astype(np.float32)
-        whole = _added(a, b, out)
-        for rows in (slice(0, 1), slice(3, 10), slice(40, 50)):
-            np.testing.assert_array_equal(_added(a[rows], b, out[rows]), whole[rows])
-
-    def test_a_nan_reaches_its_row_or_column_and_no_other(self) -> None:
-        clean, out = np.ones((2, 20, 20), np.float32)
-        for k in (0, 7, 15, 16, 19):
-            spoilt = clean.copy()
-            spoilt[19 - k, k] = np.nan
-            rows, columns = np.isnan(spoilt).any(1), np.isnan(spoilt).any(0)
-            spread = np.isnan(_added(spoilt, clean, out))
-            np.testing.assert_array_equal(spread, np.repeat(rows[:, None], 20, axis=1))
-            spread = np.isnan(_added(clean, spoilt, out))
-            np.testing.assert_array_equal(spread, np.repeat(columns[None], 20, axis=0))
 
 
 @pytest.mark.usefixtures("_counting")

@@ -32,31 +32,6 @@ TYPES = [np.float32, np.float64]
 EXACT = {np.float32: 3e-6, np.float64: 1e-13}
 
 
-def _exp(x: FloatArray) -> FloatArray:
-    out, powers = x.copy(), np.empty_like(x)
-    bits = powers.view(np.int32 if x.dtype == np.float32 else np.int64)
-    kernels.exponentials(out, powers, bits)
-    return out
-
-
-class TestExponentials:
-    X = np.concatenate([np.linspace(-86.99, 0.0, 400), np.linspace(-1.0, 0.0, 100)])
-
-    def test_single_precision_errs_by_less_than_three_in_ten_million(self) -> None:
-        x = self.X.astype(np.float32)
-        exact = np.exp(x.astype(np.float64))
-        assert (np.abs(_exp(x) - exact) <= 3e-7 * exact).all()
-
-    def test_double_precision_is_the_library(self) -> None:
-        np.testing.assert_allclose(_exp(self.X), np.exp(self.X), rtol=1e-15, atol=0)
-
-    def test_at_the_edge_it_is_a_number_and_beyond_it_zero(self) -> None:
-        edge = np.array([-87.0, np.nextafter(np.float32(-87), np.float32(-88))], np.float32)
-        found = _exp(edge)
-        np.testing.assert_allclose(found[0], np.exp(-87.0), rtol=3e-7)
-        assert found[1] == 0.0
-
-
 def _drawn(network: Network, dtype: type, samples: int = 4) -> tuple[NumbaBackend, FloatArray]:
     """A backend with parameters of order one, and states."""
     rng = np.random.default_rng(3)
@@ -160,41 +135,6 @@ def test_scores_and_messages_are_their_sums(size: int, tokens: int) -> None:
     np.testing.assert_allclose(
         to_key, before[1] + np.einsum("ijb,aib->ajb", odds, query), atol=1e-12
     )
-
-
-def _scratch(count: int, dtype: type) -> kernels.Work:
-    powers, empty = np.empty(count, dtype), np.empty(count, dtype)
-    bits = powers.view(np.int32 if dtype == np.float32 else np.int64)
-    return kernels.Work(*[empty] * 6, np.empty(count, dtype), powers, bits, *[empty] * 3)
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (4, 7)])
-def test_shares_are_those_of_a_softmax_however_large_the_scores(
-    shape: tuple[int, int], dtype: type
-) -> None:
-    scores = (30.0 * np.random.default_rng(6).standard_normal(shape)).astype(dtype)
-    exact = np.exp(scores.astype(float) - scores.max(1, keepdims=True))
-    exact /= exact.sum(1, keepdims=True)
-    far = dtype(1e3)  # which float32 holds to 6e-5
-    rows, columns = scores + far, np.ascontiguousarray(scores.T) + far
-    kernels._softmax_rows(rows, _scratch(scores.size, dtype))
-    kernels._softmax_columns(columns, _scratch(scores.size, dtype))
-    for found in (rows, columns.T):
-        np.testing.assert_allclose(found, exact, rtol=0, atol=5e-4 if far.itemsize == 4 else 1e-11)
-        np.testing.assert_allclose(found.sum(1), 1.0, rtol=1e-6)
-
-
-@pytest.mark.parametrize("place", range(4))
-def test_a_score_that_is_not_a_number_spoils_its_shares_and_no_others(place: int) -> None:
-    scores = np.zeros((2, 4))
-    scores[1, place] = np.nan
-    rows, columns = scores.copy(), np.ascontiguousarray(scores.T)
-    kernels._softmax_rows(rows, _scratch(8, np.float64))
-    kernels._softmax_columns(columns, _scratch(8, np.float64))
-    for found in (rows, columns.T):
-        assert np.isnan(found[1]).all()
-        np.testing.assert_array_equal(found[0], 0.25)
 
 
 @pytest.mark.parametrize("unit", [0, 5, 11])

@@ -1,0 +1,92 @@
+"""What a relaxation needs is allocated here, before it begins: nothing is in its steps."""
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.arrays import FloatArray, IntArray
+from engine.compiled.compiler import address_of
+from engine.compiled.lowering import Own, Tables
+from engine.compiled.messages import pack_weights
+from engine.compiled.products import new_edge
+from engine.compiled.program import Buffers, History, Program, Results
+from engine.model.network import Network
+from engine.model.params import Params
+
+
+def new_program(params: Params, tables: Tables) -> Program:
+    """Return the network with its matrices packed, as the parameters are now."""
+    theta, room = params.theta, np.empty(tables.packed, params.theta.dtype)
+    own, sizes, constants = own_tables(tables.own, params)
+    ends = _joined([one.layers for one in tables.own])
+    links = (tables.layers, tables.messages, tables.gather)
+    net = Program(theta, room, *links, own, ends, sizes, constants, tables.readout)
+    pack_weights(net)
+    return net
+
+
+def own_tables(own: tuple[Own, ...], params: Params) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return a row for each coupling with kernels of its own, their sizes and their constants."""
+    dtype, shapes = params.theta.dtype, params.network.shapes
+    rows, sizes, constants = [], [np.zeros(0, np.int64)], [np.zeros(0, dtype)]
+    ends = told = held = 0
+    for one in own:
+        known = one.kernels.constants(one.coupling, shapes, params[one.coupling.name])
+        sizes.append(np.array(one.sizes, np.int64))
+        constants.append(np.ascontiguousarray(known, dtype).reshape(-1))
+        spans = (ends, ends + len(one.layers), told, told + len(one.sizes), held, held + known.size)
+        rows.append((address_of(one.kernels.drive, dtype), *spans))
+        ends, told, held = spans[1::2]
+    table = np.array(rows, np.int64).reshape(-1, 7)
+    return table, np.concatenate(sizes), np.concatenate(constants)
+
+
+def new_results(network: Network, rows: int, dtype: npt.DTypeLike, for_drive: bool) -> Results:
+    """Return room for where so many rows end."""
+    state = np.empty((rows, network.units), dtype)
+    drive = np.empty((rows * for_drive, network.units), dtype)
+    return Results(state, drive, np.zeros(rows, np.int64), np.zeros(rows, dtype))
+
+
+def new_buffers(network: Network, tables: Tables, rows: int, dtype: npt.DTypeLike) -> Buffers:
+    """Return the buffers of a relaxation of so many rows."""
+    itemsize = np.dtype(dtype).itemsize
+    bits = np.int32 if itemsize == 4 else np.int64
+    state, drive, mapped = np.empty((3, rows * network.units), dtype)
+    gap = np.empty(max(layer.size for layer in network.layers), dtype)
+    residual = np.empty(rows, dtype)
+    scratch = [one.kernels.scratch(one.sizes, rows, itemsize) for one in tables.own]
+    return Buffers(
+        state,
+        drive,
+        mapped,
+        error=np.empty(rows * network.outputs, dtype),
+        windows=np.empty(rows * tables.window, dtype),
+        starts=rows * _joined([one.offsets for one in tables.own]),
+        scratch=np.empty(max(scratch, default=0), dtype),
+        edge=new_edge(dtype),
+        order=np.empty(rows, np.int64),
+        gap=gap,
+        gap_bits=gap.view(bits),
+        residual=residual,
+        residual_bits=residual.view(bits),
+    )
+
+
+def new_history(network: Network, rows: int, memory: int, dtype: npt.DTypeLike) -> History:
+    """Return room for the last steps of so many rows."""
+    states, gaps = np.empty((2, rows, memory, network.units), dtype)
+    return History(
+        states,
+        gaps,
+        plain=np.empty((rows, network.units), dtype),
+        gram=np.zeros((rows, memory, memory), dtype),
+        system=np.empty((memory, memory)),
+        weights=np.empty(memory),
+        best=np.empty(rows, dtype),
+        kept=np.zeros(rows, np.int64),
+        newest=np.full(rows, -1, np.int64),
+    )
+
+
+def _joined(parts: list[IntArray]) -> IntArray:
+    return np.concatenate([np.zeros(0, np.int64), *parts])

@@ -1,0 +1,184 @@
+"""Elementary functions: tanh, exponentials, activations, softmaxes."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic, overload
+
+from engine.compiled.compiler import PLAIN, compiled
+from engine.compiled.program import ACTIVATION, HARD_SIGMOID, TANH, part_of
+
+# tanh x = x P(x^2) / Q(x^2) for |x| <= 8.5, a weighted least-squares fit for float32.
+_EDGE, _ONE = np.float32(8.5), np.float32(1.0)
+_P0, _P1, _P2, _P3, _P4 = (
+    np.float32(c)
+    for c in (
+        9.999999881829e-1,
+        1.341326001154e-1,
+        3.534042028697e-3,
+        2.125127820817e-5,
+        1.426952e-8,
+    )
+)
+_Q1, _Q2, _Q3, _Q4 = (
+    np.float32(c) for c in (4.674658275793e-1, 2.602281003497e-2, 3.348888945342e-4, 8.14524992e-7)
+)
+
+
+def _rational_tanh(x: Any) -> Any:
+    # Each comparison is false for NaN, which so passes through.
+    x = _EDGE if x > _EDGE else x
+    x = -_EDGE if x < -_EDGE else x
+    u = x * x
+    p = (((_P4 * u + _P3) * u + _P2) * u + _P1) * u + _P0
+    q = (((_Q4 * u + _Q3) * u + _Q2) * u + _Q1) * u + _ONE
+    y = x * p / q
+    y = _ONE if y > _ONE else y
+    return -_ONE if y < -_ONE else y
+
+
+def _library_tanh(x: Any) -> Any:
+    return math.tanh(x)
+
+
+def _tanh(x: Any) -> Any:
+    """tanh in the precision of `x`; compiled code calls the overload below instead."""
+    return _rational_tanh(x) if isinstance(x, np.float32) else _library_tanh(x)
+
+
+@overload(_tanh)
+def _tanh_of_type(x: Any) -> Any:
+    return _rational_tanh if x == types.float32 else _library_tanh
+
+
+@compiled
+def tanh(x, out):
+    """Write tanh of the vector `x` to `out`, as the relaxation computes it."""
+    for j in range(x.size):
+        out[j] = _tanh(x[j])
+
+
+# exp x = 2^n exp r with |r| <= ln 2 / 2, and a polynomial in r (Cephes, single precision).
+_LOG2E, _LN2_HIGH, _LN2_LOW = (
+    np.float32(c) for c in (1.44269504088896341, 0.693359375, -2.12194440e-4)
+)
+_E0, _E1, _E2, _E3, _E4, _E5 = (
+    np.float32(c)
+    for c in (
+        5.0000001201e-1,
+        1.6666665459e-1,
+        4.1665795894e-2,
+        8.3334519073e-3,
+        1.3981999507e-3,
+        1.9875691500e-4,
+    )
+)
+_LOWEST, _EXPONENT_ONE, _EXPONENT_UNIT = np.float32(-87.0), np.float32(127.0), np.float32(2.0**23)
+_HALF, _ZERO = np.float32(0.5), np.float32(0.0)
+
+
+@intrinsic
+def _float_of_bits(_, bits):
+    """Return the single precision number that has these bits."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
+
+    return types.float32(types.int32), generate
+
+
+def _plain_float_of_bits(bits):
+    """Do the same without the compiler."""
+    return np.int32(bits).view(np.float32)
+
+
+_from_bits = _plain_float_of_bits if PLAIN else _float_of_bits
+
+
+@compiled
+def exponentials(x):
+    """Replace the vector `x`, at most zero, by its exponentials.
+
+    In single precision it is a polynomial that vectorises; below -87 the result is zero.
+    """
+    if x.itemsize == 8:
+        for j in range(x.size):
+            x[j] = math.exp(x[j])
+        return
+    for j in range(x.size):
+        vanishes = x[j] < _LOWEST
+        h = _LOWEST if vanishes else x[j]
+        n = np.floor(h * _LOG2E + _HALF)
+        r = h - n * _LN2_HIGH - n * _LN2_LOW
+        p = ((((_E5 * r + _E4) * r + _E3) * r + _E2) * r + _E1) * r + _E0
+        power = _ZERO if vanishes else (n + _EXPONENT_ONE) * _EXPONENT_UNIT
+        x[j] = (p * r * r + r + _ONE) * _from_bits(np.int32(power))
+
+
+@compiled
+def softmax_rows(scores):
+    """Turn each row of `scores (rows, columns)` into shares."""
+    for row in scores:
+        peak = row[0]
+        for j in range(1, row.size):
+            if not row[j] <= peak:  # a NaN becomes the peak, and then the whole row
+                peak = row[j]
+        for j in range(row.size):
+            row[j] -= peak
+    exponentials(scores.reshape(scores.size))
+    for row in scores:
+        total = row[0]
+        for j in range(1, row.size):
+            total += row[j]
+        for j in range(row.size):
+            row[j] /= total
+
+
+@compiled
+def softmax_columns(scores, peak):
+    """Turn `scores (places, rows)` into shares over the places; `peak (rows,)` is scratch."""
+    places, rows = scores.shape
+    peak[:] = scores[0]
+    for j in range(1, places):
+        for b in range(rows):
+            peak[b] = peak[b] if scores[j, b] <= peak[b] else scores[j, b]
+    for j in range(places):
+        for b in range(rows):
+            scores[j, b] -= peak[b]
+    exponentials(scores.reshape(scores.size))
+    total = peak
+    total[:] = scores[0]
+    for j in range(1, places):
+        for b in range(rows):
+            total[b] += scores[j, b]
+    for j in range(places):
+        for b in range(rows):
+            scores[j, b] /= total[b]
+
+
+@compiled
+def bend(layer, drive, clamped, out):
+    """Write the activation of the whole drive, recurrent and clamped, to `out`."""
+    if layer[ACTIVATION] == TANH:
+        for j in range(out.size):
+            out[j] = _tanh(drive[j] + clamped[j])
+    elif layer[ACTIVATION] == HARD_SIGMOID:
+        for j in range(out.size):
+            h = drive[j] + clamped[j]
+            out[j] = 0.0 if h < 0.0 else (1.0 if h > 1.0 else h)
+    else:
+        for j in range(out.size):
+            h = drive[j] + clamped[j]
+            out[j] = 0.0 if h < 0.0 else h
+
+
+@compiled
+def activate(layers, clamped, out):
+    """Write the activation of the drive `clamped (samples, units)` to `out`."""
+    out[:] = 0
+    for i in range(len(clamped)):
+        for layer in layers:
+            part = part_of(out[i], layer)
+            bend(layer, part, part_of(clamped[i], layer), part)

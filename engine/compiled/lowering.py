@@ -1,0 +1,144 @@
+"""A network as the kernels read it (`engine.compiled.program`): integer tables, made once."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.arrays import IntArray
+from engine.compiled.products import packed_size
+from engine.compiled.program import FAN_IN, FAN_OUT, GATHER, POSITIONS, SOFTMAX, SQUARED_ERROR
+from engine.compiled.registry import Kernels, kernels_of
+from engine.couplings.coupling import Coupling
+from engine.couplings.link import Link
+from engine.errors import EngineError
+from engine.model.network import Network
+
+
+class Tables(NamedTuple):
+    """The tables of a network; `packed` numbers hold all matrices of its links."""
+
+    layers: IntArray
+    messages: IntArray
+    gather: IntArray
+    own: tuple["Own", ...]
+    readout: IntArray
+    packed: int
+    window: int
+    """Numbers that the places of a link read in one row, at most."""
+    work: int
+    """Multiply-adds of one row in one step, about."""
+
+
+class Own(NamedTuple):
+    """A coupling with kernels of its own."""
+
+    coupling: Coupling
+    kernels: Kernels
+    layers: IntArray
+    """The layers it touches, by number."""
+    offsets: IntArray
+    """Where they begin in a state."""
+    sizes: tuple[int, ...]
+
+
+def tables_of(network: Network, itemsize: int) -> Tables:
+    """Describe a network whose parameters have `itemsize` bytes, or refuse it."""
+    packing = _Packing(itemsize)
+    messages, gather = _message_table(network, packing)
+    readout, layers = _readout_table(network, packing), _layer_table(network)
+    places = messages[:, POSITIONS]
+    windows = (places * messages[:, FAN_IN])[messages[:, GATHER] >= 0]
+    again = ((places - 1) * messages[:, FAN_IN] * messages[:, FAN_OUT]).sum()
+    own = _own_couplings(network)
+    work = packing.size + int(again) + sum(one.kernels.macs(one.sizes) for one in own)
+    window = int(windows.max(initial=0))
+    return Tables(layers, messages, gather, own, readout, packing.size, window, work)
+
+
+class _Packing:
+    """Gives every packed matrix its place in one array."""
+
+    def __init__(self, itemsize: int) -> None:
+        self.size, self._itemsize = 0, itemsize
+
+    def place(self, inner: int, columns: int) -> int:
+        """Return where a matrix begins."""
+        begin = self.size
+        self.size += packed_size((inner, columns), self._itemsize)
+        return begin
+
+
+def _message_table(network: Network, packing: _Packing) -> tuple[IntArray, IntArray]:
+    """One row for each direction of each link (see `engine.compiled.program`), and all gathers."""
+    index = {layer.name: k for k, layer in enumerate(network.layers)}
+    rows: list[tuple[int, ...]] = []
+    gathers, read = [np.zeros(0, np.int64)], 0
+    for link in (network.links[c.name] for c in network.recurrent if c.name in network.links):
+        start = network.blocks[link.block].start
+        ends = index[link.source], index[link.target]
+        gather = -1
+        if not link.whole:
+            gather, read = read, read + link.gather.size
+            gathers.append(link.gather.ravel())
+        shape = (link.positions, link.fan_in, link.fan_out, gather)
+        place = packing.place(link.fan_in, link.fan_out)
+        rows.append((*ends, start, False, place, *shape))
+        if not link.tied:
+            place = packing.place(link.fan_out, link.fan_in)
+            rows.append((*ends[::-1], start, True, place, *shape))
+    return np.array(rows, np.int64).reshape(-1, 9), np.concatenate(gathers)
+
+
+def _layer_table(network: Network) -> IntArray:
+    """One row for each layer (columns: see `engine.compiled.program`)."""
+    try:
+        second = network.halves[1]
+    except EngineError:
+        second = ()  # no halves: the alternating solver is refused before it would read them
+    rows = [
+        (network.columns[layer.name].start, layer.size, layer.rule.code, layer.name in second)
+        for layer in network.layers
+    ]
+    return np.array(rows, np.int64)
+
+
+def _own_couplings(network: Network) -> tuple[Own, ...]:
+    """The couplings that are no link, with what is registered for them."""
+    index = {layer.name: k for k, layer in enumerate(network.layers)}
+    found = []
+    for coupling in network.recurrent:
+        if coupling.name in network.links:
+            continue
+        kernels = kernels_of(coupling)
+        if kernels is None:
+            raise EngineError(
+                f"coupling '{coupling.name}' ({type(coupling).__name__}) has no compiled kernel: "
+                "register one, or use the torch backend."
+            )
+        layers = np.array([index[name] for name in coupling.layers], np.int64)
+        offsets = np.array([network.columns[name].start for name in coupling.layers], np.int64)
+        found.append(
+            Own(coupling, kernels, layers, offsets, kernels.sizes(coupling, network.shapes))
+        )
+    return tuple(found)
+
+
+def _readout_table(network: Network, packing: _Packing) -> IntArray:
+    """The read-out (columns: see `engine.compiled.program`)."""
+    reading = network.reading
+    layer = [layer.name for layer in network.layers].index(network.readout.layer)
+    if reading is not None and reading.link is None:
+        return np.array((SQUARED_ERROR, layer, 0, 0, network.outputs, 0, 0, 1), np.int64)
+    if reading is None or reading.link is None or not _side_by_side(reading.link):
+        kind = type(network.readout).__name__
+        raise EngineError(f"the read-out {kind} has no compiled kernel.")
+    weight, bias = network.blocks[reading.link.block], network.blocks[reading.bias]
+    shape = reading.link.fan_in, reading.link.fan_out
+    packed = packing.place(*shape), packing.place(*shape[::-1])
+    blocks = (weight.start, bias.start, reading.link.fan_out, *packed, reading.positions)
+    return np.array((SOFTMAX, layer, *blocks), np.int64)
+
+
+def _side_by_side(link: Link) -> bool:
+    """Whether the positions read their units one after the other, each once."""
+    return np.array_equal(link.gather.ravel(), np.arange(link.size))

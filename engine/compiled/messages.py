@@ -1,0 +1,116 @@
+"""What units send each other in a step: the recurrent drive of every layer."""
+
+from engine.compiled.compiler import call, compiled
+from engine.compiled.products import add_product, pack
+from engine.compiled.program import (
+    ADDRESS,
+    BACK,
+    BOTH,
+    CONSTANTS,
+    CONSTANTS_STOP,
+    ENDS,
+    ENDS_STOP,
+    FAN_IN,
+    FAN_OUT,
+    GATHER,
+    HALF,
+    KIND,
+    LAYER,
+    OFFSET,
+    OUTPUTS,
+    PACKED,
+    PACKED_BACK,
+    PACKED_OUT,
+    PLACES,
+    POSITIONS,
+    SIZE,
+    SIZES,
+    SIZES_STOP,
+    SOURCE,
+    SQUARED_ERROR,
+    START,
+    TARGET,
+    WEIGHT,
+    block,
+)
+
+
+@compiled
+def pack_weights(net):
+    """Fill `net.packed` with the matrices of the messages and of the read-out."""
+    for message in net.messages:
+        fan_in, fan_out = message[FAN_IN], message[FAN_OUT]
+        weight = net.theta[message[START] : message[START] + fan_in * fan_out]
+        into = net.packed[message[PACKED] :]
+        if message[BACK]:
+            pack(weight.reshape((fan_in, fan_out)).T, into)
+        else:
+            pack(weight.reshape((fan_in, fan_out)), into)
+    if net.readout[KIND] != SQUARED_ERROR:
+        size = net.layers[net.readout[LAYER]][SIZE] // net.readout[PLACES]
+        outputs = net.readout[OUTPUTS]
+        weight = net.theta[net.readout[WEIGHT] : net.readout[WEIGHT] + size * outputs]
+        pack(weight.reshape((size, outputs)), net.packed[net.readout[PACKED_OUT] :])
+        pack(weight.reshape((size, outputs)).T, net.packed[net.readout[PACKED_BACK] :])
+
+
+@compiled
+def send(net, work, half, rows):
+    """Write the recurrent drive of the layers in `half`."""
+    capacity = len(work.order)
+    for layer in net.layers:
+        if half in (BOTH, layer[HALF]):
+            block(work.drive, capacity, layer, rows)[:] = 0
+    for message in net.messages:
+        source, target = net.layers[message[SOURCE]], net.layers[message[TARGET]]
+        if half in (BOTH, target[HALF]):
+            states = work.state[capacity * source[OFFSET] :]
+            drive = work.drive[capacity * target[OFFSET] :]
+            packed = net.packed[message[PACKED] :]
+            size = target[SIZE]
+            if message[GATHER] < 0:
+                add_product(states, rows, source[SIZE], packed, drive, size, size, work.edge)
+            elif message[BACK]:
+                _send_back(net, message, states, rows, packed, drive, size, work)
+            else:
+                _send_on(net, message, states, rows, packed, drive, source[SIZE], work)
+    for coupling in net.own:
+        first, stop = coupling[ENDS], coupling[ENDS_STOP]
+        wanted = half == BOTH
+        for layer in net.ends[first:stop]:
+            wanted = wanted or net.layers[layer][HALF] == half
+        if wanted:  # it drives all its ends: nobody looks at a half that was not asked for
+            sizes = net.sizes[coupling[SIZES] : coupling[SIZES_STOP]]
+            constants = net.constants[coupling[CONSTANTS] : coupling[CONSTANTS_STOP]]
+            starts, state, drive = work.starts[first:stop], work.state, work.drive
+            call(coupling[ADDRESS], state, starts, rows, sizes, constants, work.scratch, drive)
+
+
+@compiled
+def _send_on(net, message, states, rows, packed, drive, size, work):
+    """Add what the places of a link send on: each reads its units of the source, of `size`."""
+    places, fan_in, fan_out = message[POSITIONS], message[FAN_IN], message[FAN_OUT]
+    count = places * fan_in
+    read = net.gather[message[GATHER] : message[GATHER] + count]
+    for i in range(rows):
+        row, window = states[i * size : (i + 1) * size], work.windows[i * count : (i + 1) * count]
+        for j in range(count):
+            window[j] = row[read[j]] if read[j] >= 0 else 0
+    # The units of a place lie side by side in the target: its rows are those of the places.
+    places_all = rows * places
+    add_product(work.windows, places_all, fan_in, packed, drive, fan_out, fan_out, work.edge)
+
+
+@compiled
+def _send_back(net, message, states, rows, packed, drive, size, work):
+    """Add what the places of a link send back to the source, of `size`, unit by unit."""
+    places, fan_in, fan_out = message[POSITIONS], message[FAN_IN], message[FAN_OUT]
+    count = places * fan_in
+    read = net.gather[message[GATHER] : message[GATHER] + count]
+    work.windows[: rows * count] = 0
+    add_product(states, rows * places, fan_out, packed, work.windows, fan_in, fan_in, work.edge)
+    for i in range(rows):
+        row, window = drive[i * size : (i + 1) * size], work.windows[i * count : (i + 1) * count]
+        for j in range(count):  # in this order, whatever the other rows are
+            if read[j] >= 0:
+                row[read[j]] += window[j]

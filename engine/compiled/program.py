@@ -1,0 +1,132 @@
+"""What the kernels are handed: a network as integer tables, a stage, buffers, results.
+
+One compiled signature for each precision serves every network. A *message* is one direction of a
+link (`engine.couplings.link`): its block, `(FAN_IN, FAN_OUT)` from `START` on, is read at
+`POSITIONS` places. `BACK` goes from the target of the link to its source. `GATHER` is where the
+units that the places read begin in the table of all of them; it is negative for a plain matrix,
+which reads its source as it lies. A coupling that is no link has a kernel of its own
+(`engine.compiled.registry`), at an `ADDRESS`.
+
+Batches are `(samples, units)`. `state`, `drive` and `mapped` hold the samples that still move as
+one contiguous `(rows, size)` block for each layer. Row `i` of a block belongs to sample `order[i]`;
+when a sample has settled, the last row takes its place.
+"""
+
+from typing import Any, NamedTuple
+
+from engine.compiled.compiler import compiled
+
+# Columns of the tables.
+OFFSET, SIZE, ACTIVATION, HALF = range(4)  # layers
+SOURCE, TARGET, START, BACK, PACKED, POSITIONS, FAN_IN, FAN_OUT, GATHER = range(9)  # messages
+ADDRESS, ENDS, ENDS_STOP, SIZES, SIZES_STOP, CONSTANTS, CONSTANTS_STOP = range(7)  # own kernels
+KIND, LAYER, WEIGHT, BIAS, OUTPUTS, PACKED_OUT, PACKED_BACK, PLACES = range(8)  # read-out
+SOFTMAX, SQUARED_ERROR = range(2)
+TANH, HARD_SIGMOID, RELU = range(3)
+BOTH = -1
+"""Stands for both halves of the layers."""
+
+
+class Program(NamedTuple):
+    """A network and its parameters; `packed` holds the matrices again, laid out for products."""
+
+    theta: Any
+    packed: Any
+    layers: Any
+    messages: Any
+    gather: Any
+    own: Any
+    """One row for each coupling with a kernel of its own."""
+    ends: Any
+    """The layers that such couplings touch, by number, one coupling after the other."""
+    sizes: Any
+    """What their kernels are told as whole numbers."""
+    constants: Any
+    """What they are told as numbers: their parameters, packed as they like it."""
+    readout: Any
+
+
+class Stage(NamedTuple):
+    """A batch held fixed: `clamped (samples, units)`, `targets (samples, outputs)`, the nudges.
+
+    `betas (phases,)` are relaxed side by side, from the same states; one is zero only if it is
+    alone. Sample `k` of phase `p` has the number `p * samples + k`.
+    """
+
+    clamped: Any
+    targets: Any
+    betas: Any
+    known: Any
+    """Recurrent drive `(samples, units)` of the starting states, or no row at all."""
+
+
+class Buffers(NamedTuple):
+    """Buffers of one relaxation; the `_bits` are integer views of their floats."""
+
+    state: Any
+    drive: Any
+    mapped: Any
+    error: Any
+    windows: Any
+    """What the places of a link read, or send back, one after the other."""
+    starts: Any
+    """Where the layers of `Program.ends` begin in `state` and `drive`."""
+    scratch: Any
+    """What the kernels of couplings need for themselves."""
+    edge: Any
+    order: Any
+    gap: Any
+    gap_bits: Any
+    residual: Any
+    residual_bits: Any
+
+
+class Results(NamedTuple):
+    """Where each sample of each phase ended, by its number: `state`, `steps`, `residual`.
+
+    `drive` takes the recurrent drive of those states, if it has room; then no beta may nudge it.
+    """
+
+    state: Any
+    drive: Any
+    steps: Any
+    residual: Any
+
+
+class History(NamedTuple):
+    """What Anderson mixing keeps of each sample: fixed in size, whatever the number of steps.
+
+    `states` and their `gaps` are `(samples, memory, units)`, `gram (samples, memory, memory)` holds
+    the inner products of the gaps, `plain (samples, units)` the last `T(s)`, `best` the residual
+    before it, `kept` how many pairs are in use and `newest` which of them came last.
+    """
+
+    states: Any
+    gaps: Any
+    plain: Any
+    gram: Any
+    system: Any
+    weights: Any
+    best: Any
+    kept: Any
+    newest: Any
+
+
+@compiled
+def block(buffer, capacity, layer, rows):
+    """View the first `rows` samples of a layer as `(rows, size)`."""
+    start = capacity * layer[OFFSET]
+    return buffer[start : start + rows * layer[SIZE]].reshape((rows, layer[SIZE]))
+
+
+@compiled
+def row_of(buffer, capacity, layer, row):
+    """View one sample of a layer."""
+    start = capacity * layer[OFFSET] + row * layer[SIZE]
+    return buffer[start : start + layer[SIZE]]
+
+
+@compiled
+def part_of(sample, layer):
+    """View a layer in a sample `(units,)`."""
+    return sample[layer[OFFSET] : layer[OFFSET] + layer[SIZE]]
