@@ -6,13 +6,11 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, TypeAlias
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from engine.progress import progress_bar
 from experiments.addition.checkpoint import load_checkpoint
 from experiments.addition.config import AdditionError, ModelConfig, TrainConfig
 from experiments.addition.data import encode, prompts, right_digits
@@ -21,6 +19,7 @@ from experiments.addition.learners import Learner, make_learner
 from experiments.addition.runs import Metric, Run, read_metrics
 from experiments.output import prepare_output
 from experiments.pool import as_finished
+from experiments.progress import progress_bars, repeating
 
 POLL_SECONDS = 0.5
 
@@ -57,27 +56,21 @@ def train_all(
 @contextmanager
 def _shown_progress(folders: Sequence[Path], steps: int) -> Iterator[None]:
     """Show how far each run is, read from its metrics, until the work ends."""
-    stop = Event()
-    with progress_bar() as bar:
-        tasks = {folder: bar.add_task(folder.name, total=steps, note="") for folder in folders}
+    with progress_bars() as show:
+        for folder in folders:
+            show(folder.name, 0, steps, "")
 
         def follow() -> None:
-            while not stop.wait(POLL_SECONDS):
-                for folder, task in tasks.items():
-                    try:
-                        last = read_metrics(folder / "metrics.csv")[-1]
-                    except (OSError, IndexError, ValueError, TypeError):
-                        continue  # no evaluation yet
-                    note = f"exact {last.val_exact:.2%}, loss {last.train_loss:.3f}"
-                    bar.update(task, completed=last.step + 1, note=note)
+            for folder in folders:
+                try:
+                    last = read_metrics(folder / "metrics.csv")[-1]
+                except (OSError, IndexError, ValueError, TypeError):
+                    continue  # no evaluation yet
+                note = f"exact {last.val_exact:.2%}, loss {last.train_loss:.3f}"
+                show(folder.name, last.step + 1, steps, note)
 
-        thread = Thread(target=follow, daemon=True)
-        thread.start()
-        try:
+        with repeating(follow, POLL_SECONDS):
             yield
-        finally:
-            stop.set()
-            thread.join()
 
 
 def train_runs(runs: Sequence[Run], watch: Watch | None = None) -> list[dict[str, Any]]:

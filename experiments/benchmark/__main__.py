@@ -16,7 +16,6 @@ from pathlib import Path
 from joblib import cpu_count
 
 from engine.errors import EngineError
-from engine.progress import progress_bar
 from experiments.benchmark.epochs import CONTESTS, DIGITS, find_contest, measure_epochs
 from experiments.benchmark.floor import Grid, measure_floor
 from experiments.benchmark.goals import Measured
@@ -31,6 +30,7 @@ from experiments.benchmark.report import Results, print_results, write_report
 from experiments.benchmark.timing import Effort
 from experiments.options import add_out, command_parser, parse, worker_count
 from experiments.output import prepare_output
+from experiments.progress import progress_bars
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, TaskError
 
@@ -48,12 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def work() -> int:
         prepare_output(options.out, *FILES)
-        with progress_bar() as bar:
-            task = bar.add_task("measuring", total=None, note="")
+        with progress_bars() as show:
             results = run_parts(
                 options,
                 shlex.join(["python", "-m", "experiments.benchmark", *given]),
-                lambda note: bar.update(task, note=note),
+                lambda note: show("measuring", 0, None, note),
             )
         write_report(results, options.out)
         print_results(results, console)

@@ -149,7 +149,7 @@ def _run(
     table = LiveTable(console, live, total, total - len(todo))
     with table.shown() as count:
         for job, record in run_jobs(todo, live, options.workers, options.scheduler):
-            count(job, record)
+            count(job)
             yield job, record
 
 

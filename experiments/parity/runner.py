@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
 
 from rich.console import Console
 from rich.live import Live
@@ -14,7 +13,10 @@ from rich.table import Table
 
 from experiments.parity.contestants import Job, run_job
 from experiments.pool import as_finished
+from experiments.progress import progress_bars, repeating
 from experiments.records import Point, Record, write_text
+
+POLL_SECONDS = 0.5
 
 
 def run_jobs(
@@ -44,7 +46,7 @@ def _run(live: Path, job: Job) -> Record:
 
 
 class LiveTable:
-    """A table of what runs now and what is left; it is silent when not on a terminal."""
+    """A table of what runs now and what is left; off a terminal it is a line now and then."""
 
     def __init__(self, console: Console, live: Path, total: int, done: int) -> None:
         self._console, self._live, self._total, self._before = console, live, total, done
@@ -52,28 +54,21 @@ class LiveTable:
         self._began = time.perf_counter()
 
     @contextmanager
-    def shown(self) -> Iterator[Callable[[Job, Record], None]]:
+    def shown(self) -> Iterator[Callable[[Job], object]]:
         """Show the table until the work ends; call what this yields for each finished run."""
         if not self._console.is_terminal:
-            yield self._count
+            with progress_bars() as show:
+                yield lambda job: show("runs", self._count(), self._total, job.key)
             return
-        stop = Event()
-        with Live(console=self._console, get_renderable=self._draw, transient=True) as display:
+        with (
+            Live(console=self._console, get_renderable=self._draw, transient=True) as display,
+            repeating(display.refresh, POLL_SECONDS),
+        ):
+            yield lambda job: self._count()
 
-            def refresh() -> None:
-                while not stop.wait(0.5):
-                    display.refresh()
-
-            thread = Thread(target=refresh, daemon=True)
-            thread.start()
-            try:
-                yield self._count
-            finally:
-                stop.set()
-                thread.join()
-
-    def _count(self, job: Job, record: Record) -> None:
+    def _count(self) -> int:
         self._done += 1
+        return self._done
 
     def _draw(self) -> Table:
         fresh, left = self._done - self._before, self._total - self._done

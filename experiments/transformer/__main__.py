@@ -16,7 +16,6 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event, Thread
 
 import numpy as np
 from rich.console import Console
@@ -24,11 +23,11 @@ from rich.console import Console
 from engine.compiled.backend import NumbaBackend
 from engine.errors import EngineError
 from engine.model.params import Params
-from engine.progress import progress_bar
 from experiments.machine import describe_machine
 from experiments.options import add_out, add_workers, command_parser, parse, positive, seed_count
 from experiments.output import prepare_output
 from experiments.pool import as_finished
+from experiments.progress import progress_bars, repeating
 from experiments.shell import guarded, make_console
 from experiments.transformer.records import Outcome, load_outcome, run_job, save_outcome
 from experiments.transformer.report import print_summary, write_report
@@ -45,6 +44,7 @@ FILES = ("report.html", "report.md", "results.json", "plots/attention.png")
 """Of the report, one for each folder at least."""
 NOTED = 20
 """Updates after which a worker notes how far it is."""
+POLL_SECONDS = 1.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,21 +125,15 @@ def _run(todo: list[Job], options: argparse.Namespace) -> Iterator[tuple[Job, Ou
 @contextmanager
 def _progress(updates: int) -> Iterator[Path]:
     """Show how many of the updates are done, by what workers note in the folder this yields."""
-    with TemporaryDirectory() as folder, progress_bar() as bar:
-        notes, stop = Path(folder), Event()
-        task = bar.add_task("updates", total=updates, note="")
+    with TemporaryDirectory() as folder, progress_bars() as show:
+        notes = Path(folder)
 
         def follow() -> None:
-            while not stop.wait(1.0):
-                bar.update(task, completed=sum(note.stat().st_size for note in notes.iterdir()))
+            show("updates", sum(note.stat().st_size for note in notes.iterdir()), updates, "")
 
-        thread = Thread(target=follow, daemon=True)
-        thread.start()
-        try:
+        follow()
+        with repeating(follow, POLL_SECONDS):
             yield notes
-        finally:
-            stop.set()
-            thread.join()
 
 
 def _work(notes: Path, job: Job) -> Outcome:

@@ -1,13 +1,11 @@
 """Run tracks, several at once, each on one thread; a track that breaks is a result too."""
 
-import os
 import time
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import current_process
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
@@ -88,8 +86,6 @@ def run_track(track: Track, effort: Effort) -> Outcome:
 
 def _run_number(effort: Effort, number: int) -> Outcome:
     (track,) = find_tracks([number])  # a track is found again in the worker, not sent to it
-    if current_process().name != "MainProcess":
-        os.environ["TTY_COMPATIBLE"] = "0"  # for rich: a worker draws no bars of its own
     return run_track(track, effort)
 
 
