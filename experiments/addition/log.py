@@ -11,7 +11,7 @@ from typing import Any
 from experiments.addition.checkpoint import load_checkpoint
 from experiments.addition.config import ModelConfig, TrainConfig
 from experiments.addition.evaluate import answerer, as_result, benchmark
-from experiments.addition.runs import GROKKED, Run
+from experiments.addition.seed_run import GROKKED, Run
 from experiments.addition.train import train_all
 from experiments.records import write_text
 from experiments.reporting.document import Block, Bullets, Code, Document, Section

@@ -10,7 +10,7 @@ import matplotlib
 from matplotlib.figure import Figure as Drawing
 from scipy import stats
 
-from experiments.addition.runs import GROKKED, Metric
+from experiments.addition.seed_run import GROKKED, Metric
 from experiments.records import write_bytes, write_text
 from experiments.reporting.document import Document, Figure, Section, Table
 from experiments.reporting.markdown_page import render_markdown

@@ -16,7 +16,7 @@ from experiments.addition.config import AdditionError, ModelConfig, TrainConfig
 from experiments.addition.data import encode, prompts, right_digits
 from experiments.addition.evaluate import answerer, score
 from experiments.addition.learners import Learner, make_learner
-from experiments.addition.runs import Metric, Run, read_metrics
+from experiments.addition.seed_run import Metric, Run, read_metrics
 from experiments.output import prepare_output
 from experiments.pool import as_finished
 from experiments.progress import progress_bars, repeating

@@ -11,7 +11,7 @@ from rich.text import Text
 from experiments.benchmark.goals import Goal, Measured, judge_goals
 from experiments.benchmark.growth import GrowthPoint
 from experiments.benchmark.plots import PATH, draw_benchmark
-from experiments.benchmark.tables import (
+from experiments.benchmark.report_tables import (
     exponents_table,
     first_call_table,
     first_step_table,

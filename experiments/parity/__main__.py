@@ -29,9 +29,9 @@ from experiments.options import (
 )
 from experiments.output import prepare_output
 from experiments.parity.contestants import Job, compile_kernels
-from experiments.parity.report import print_summary, write_report
-from experiments.parity.runner import LiveTable, run_jobs
-from experiments.parity.runs import CONTESTANTS, CONTROLS
+from experiments.parity.live_table import LiveTable, run_jobs
+from experiments.parity.report_files import print_summary, write_report
+from experiments.parity.roster import CONTESTANTS, CONTROLS
 from experiments.parity.settings import BEST_BASELINE, settings_for
 from experiments.parity.tune import afterwards_jobs, best_baselines, choose, tuning_jobs
 from experiments.records import Record, load_record, save_record, write_text

@@ -7,7 +7,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from experiments.parity.goals import REFERENCES
-from experiments.parity.runs import CONTESTANTS, EQPROP, TITLES, Runs, task_title
+from experiments.parity.roster import CONTESTANTS, EQPROP, TITLES, Runs, task_title
 from experiments.parity.summary import Summary, TaskSummary
 from experiments.reporting.plot_style import (
     BLUE,

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Drawing
 
 from experiments.parity.bars import draw_accuracies, draw_gaps, draw_seconds
 from experiments.parity.curves import draw_cosines, draw_learning_curves, draw_steps
-from experiments.parity.runs import Runs
+from experiments.parity.roster import Runs
 from experiments.parity.summary import Summary
 from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import STYLE

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from experiments.parity.goals import REFERENCES, margin_of
-from experiments.parity.runs import (
+from experiments.parity.roster import (
     BASELINES,
     BPTT,
     CONTESTANTS,

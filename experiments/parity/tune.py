@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments.parity.contestants import Job
-from experiments.parity.runs import BASELINES
+from experiments.parity.roster import BASELINES
 from experiments.parity.settings import BUDGETS, USER_BUDGET, Settings
 from experiments.records import Record
 from experiments.tasks import Task

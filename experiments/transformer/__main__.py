@@ -29,7 +29,7 @@ from experiments.output import prepare_output
 from experiments.pool import as_finished
 from experiments.progress import progress_bars, repeating
 from experiments.shell import guarded, make_console
-from experiments.transformer.records import Outcome, load_outcome, run_job, save_outcome
+from experiments.transformer.outcomes import Outcome, load_outcome, run_job, save_outcome
 from experiments.transformer.report import print_summary, write_report
 from experiments.transformer.sequences import TASKS, SequenceError
 from experiments.transformer.settings import FIRST_SEED, settings_for

@@ -24,8 +24,8 @@ from experiments.reporting.markdown_page import render_markdown
 from experiments.reporting.number_text import NONE, setting
 from experiments.reporting.picture import write_picture
 from experiments.reporting.terminal_table import rich_table
+from experiments.transformer.outcomes import Outcome
 from experiments.transformer.plots import draw_plots
-from experiments.transformer.records import Outcome
 from experiments.transformer.summary import Kind, arrange, lead_sentences, spread
 from experiments.transformer.training import EQPROP, METHODS
 

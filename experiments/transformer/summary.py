@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.transformer.records import Outcome
+from experiments.transformer.outcomes import Outcome
 from experiments.transformer.sequences import TASKS
 from experiments.transformer.settings import GOAL_TOKENS, GOALS, LEAST_COSINE
 from experiments.transformer.training import BACKPROP, EQPROP

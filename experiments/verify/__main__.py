@@ -22,11 +22,11 @@ from experiments.parity.contestants import compile_kernels
 from experiments.progress import progress_bars
 from experiments.reporting.terminal_table import rich_table
 from experiments.shell import guarded, make_console
-from experiments.verify.document import check_table, lead_sentences, totals_table, track_table
 from experiments.verify.registry import all_tracks, find_tracks
-from experiments.verify.report import write_report
-from experiments.verify.runner import Outcome, run_tracks
+from experiments.verify.report_content import check_table, lead_sentences, totals_table, track_table
+from experiments.verify.report_files import write_report
 from experiments.verify.track import Effort, Status, Track, VerifyError
+from experiments.verify.track_outcomes import Outcome, run_tracks
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

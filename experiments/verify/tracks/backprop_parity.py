@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from experiments.parity.contestants import Job, run_job
 from experiments.parity.goals import margin_of
-from experiments.parity.runs import BASELINES, BPTT, LOOPED, TITLES
+from experiments.parity.roster import BASELINES, BPTT, LOOPED, TITLES
 from experiments.parity.settings import settings_for
 from experiments.records import Record
 from experiments.reporting.document import Cell, Table

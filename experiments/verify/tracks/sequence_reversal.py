@@ -10,8 +10,8 @@ from experiments.reporting.number_text import number
 from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import STYLE
 from experiments.transformer.measures import held_out
+from experiments.transformer.outcomes import Outcome, run_job
 from experiments.transformer.plots import draw_maps
-from experiments.transformer.records import Outcome, run_job
 from experiments.transformer.settings import (
     FEW_STEPS,
     GOAL_TOKENS,

@@ -4,7 +4,7 @@ import pytest
 from scipy import stats
 
 from experiments.addition.reliability import draw_curves, reliability, write_group
-from experiments.addition.runs import Metric
+from experiments.addition.seed_run import Metric
 
 
 @pytest.mark.parametrize(("grokked", "seeds"), [(0, 5), (3, 8), (12, 24), (8, 8)])

@@ -11,8 +11,8 @@ from engine.couplings.dense import Lateral
 from engine.learning.spectral import SpectralCap
 from experiments.records import Record
 from experiments.verify import peak_memory
-from experiments.verify.runner import Outcome, run_track
 from experiments.verify.track import Effort, Size, Status, Track
+from experiments.verify.track_outcomes import Outcome, run_track
 from experiments.verify.tracks import (
     backprop_parity,
     constant_memory,

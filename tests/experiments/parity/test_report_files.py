@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from experiments.parity.document import build_document
-from experiments.parity.report import metrics_csv, print_summary, results_json, write_report
-from experiments.parity.runs import arrange_runs
+from experiments.parity.report_content import build_document
+from experiments.parity.report_files import metrics_csv, print_summary, results_json, write_report
+from experiments.parity.result_tables import goals_table, headline_table, statistics_table
+from experiments.parity.roster import arrange_runs
 from experiments.parity.summary import summarise
-from experiments.parity.tables import goals_table, headline_table, statistics_table
-from tests.experiments.parity_records import BEST, LEVELS, make_records
-from tests.experiments.test_document_pages import parse
+from tests.experiments.parity.parity_records import BEST, LEVELS, make_records
+from tests.experiments.reporting.test_document_pages import parse
 
 COMMAND = "python -m experiments.parity --seeds 3"
 MACHINE = {"cpu": "test processor", "numpy": "2.3.5"}

@@ -18,7 +18,7 @@ from engine.model.params import Params, initial_params
 from experiments.transformer import __main__ as command
 from experiments.transformer import measures, report, training
 from experiments.transformer.measures import examine, held_out
-from experiments.transformer.records import Outcome, load_outcome, run_job, save_outcome
+from experiments.transformer.outcomes import Outcome, load_outcome, run_job, save_outcome
 from experiments.transformer.sequences import TASKS, TEST, TRAINING, parts_of
 from experiments.transformer.settings import GOAL_TOKENS, GOALS, Settings, settings_for
 from experiments.transformer.summary import arrange

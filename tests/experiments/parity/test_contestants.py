@@ -16,10 +16,10 @@ from experiments.parity.contestants import (
     gradient_cosine,
     run_job,
 )
-from experiments.parity.runs import CONTESTANTS, CONTROLS, EQPROP
+from experiments.parity.roster import CONTESTANTS, CONTROLS, EQPROP
 from experiments.parity.settings import BUDGETS, settings_for
 from experiments.tasks import CARTPOLE, TASKS, control
-from tests.experiments.parity_cases import QUICK, make_job, make_table
+from tests.experiments.parity.parity_cases import QUICK, make_job, make_table
 
 ALL = (*CONTESTANTS, *CONTROLS)
 

@@ -2,21 +2,21 @@
 
 from collections.abc import Mapping
 
-from experiments.parity.details import (
+from experiments.parity.method_tables import (
     data_table,
     machine_table,
     returns_table,
     settings_table,
     training_table,
 )
-from experiments.parity.runs import BASELINES, LOOPED, TITLES, Runs
-from experiments.parity.summary import Summary
-from experiments.parity.tables import (
+from experiments.parity.result_tables import (
     controls_table,
     goals_table,
     headline_table,
     statistics_table,
 )
+from experiments.parity.roster import BASELINES, LOOPED, TITLES, Runs
+from experiments.parity.summary import Summary
 from experiments.reporting.document import Block, Bullets, Code, Document, Figure, Section, Table
 from experiments.reporting.number_text import points
 from experiments.statistics import Verdict

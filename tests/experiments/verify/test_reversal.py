@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from experiments.transformer.measures import Answers, Moment, Multistability
-from experiments.transformer.records import Outcome
+from experiments.transformer.outcomes import Outcome
 from experiments.transformer.sequences import TEST, draw_sequences
 from experiments.transformer.training import training_batches
-from experiments.verify.runner import run_track
 from experiments.verify.track import Effort, Size, Status
+from experiments.verify.track_outcomes import run_track
 from experiments.verify.tracks import sequence_reversal
 from experiments.verify.tracks.sequence_reversal import FULL_UPDATES, TRACK
 

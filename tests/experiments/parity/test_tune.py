@@ -6,9 +6,9 @@ from itertools import product
 import pytest
 
 import experiments.parity.__main__ as command
-from experiments.parity import contestants, runner, tune
+from experiments.parity import contestants, live_table, tune
 from experiments.parity.contestants import run_job
-from experiments.parity.runs import BASELINES, CONTESTANTS, CONTROLS
+from experiments.parity.roster import BASELINES, CONTESTANTS, CONTROLS
 from experiments.parity.settings import (
     BEST_BASELINE,
     BUDGETS,
@@ -30,8 +30,8 @@ from experiments.parity.tune import (
     tuning_jobs,
 )
 from experiments.tasks import TASKS
-from tests.experiments.parity_cases import QUICK, make_job, write_csv
-from tests.experiments.parity_records import make_record
+from tests.experiments.parity.parity_cases import QUICK, make_job, write_csv
+from tests.experiments.parity.parity_records import make_record
 
 RATES = GRIDS["backprop_looped"]["lr"]
 
@@ -234,7 +234,7 @@ def tuning(small_grids, tmp_path, monkeypatch):
             call.jobs.append(job)
             return run_job(job, watch)
 
-        monkeypatch.setattr(runner, "run_job", spy)
+        monkeypatch.setattr(live_table, "run_job", spy)
         given = ["--tune", "--data", str(data), "--out", str(tmp_path / "out"), "--workers", "1"]
         return command.main(given)
 

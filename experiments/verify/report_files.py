@@ -10,9 +10,9 @@ from experiments.reporting.html_page import render_html
 from experiments.reporting.json_page import render_json
 from experiments.reporting.markdown_page import render_markdown
 from experiments.reporting.picture import write_picture
-from experiments.verify.document import Totals, add_up, build_document
-from experiments.verify.runner import Outcome
+from experiments.verify.report_content import Totals, add_up, build_document
 from experiments.verify.track import RULES
+from experiments.verify.track_outcomes import Outcome
 
 
 def write_report(

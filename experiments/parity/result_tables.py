@@ -1,7 +1,7 @@
 """The tables of the parity report that say how EqProp did: headline, goals, tests, controls."""
 
 from experiments.parity.goals import REFERENCES
-from experiments.parity.runs import BPTT, CONTROLS, EQPROP, LAYERED, LOOPED, TITLES
+from experiments.parity.roster import BPTT, CONTROLS, EQPROP, LAYERED, LOOPED, TITLES
 from experiments.parity.summary import Summary, TaskSummary
 from experiments.reporting.document import Badge, Cell, Table, Tone
 from experiments.reporting.number_text import NONE, percent, points, points_between, probability

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import experiments.parity.__main__ as command
-from experiments.parity.runs import CONTESTANTS, CONTROLS
+from experiments.parity.roster import CONTESTANTS, CONTROLS
 from experiments.tasks import TASKS
-from tests.experiments.parity_cases import write_csv
+from tests.experiments.parity.parity_cases import write_csv
 
 EPOCHS = 2
 PLOTS = (

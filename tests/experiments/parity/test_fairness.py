@@ -17,9 +17,9 @@ from engine.model.builders import looped_mlp
 from engine.model.params import initial_params
 from experiments.parity.baselines import FeedForward, bptt_step
 from experiments.parity.contestants import run_job
-from experiments.parity.runs import CONTESTANTS
+from experiments.parity.roster import CONTESTANTS
 from experiments.tasks.files import load_table
-from tests.experiments.parity_cases import make_job, make_table, timeless
+from tests.experiments.parity.parity_cases import make_job, make_table, timeless
 
 LOAD = partial(load_table, make_table())
 main_contestants = pytest.mark.parametrize("name", CONTESTANTS)

@@ -11,7 +11,7 @@ import pytest
 from experiments.mutants import __main__ as command
 from experiments.mutants.report import Tally, tally
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CODE = """
     def area(width, height):
         total = 0

@@ -9,12 +9,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from experiments.parity.details import returns_table
-from experiments.parity.document import build_document, lead_sentences
+from experiments.parity.method_tables import returns_table
 from experiments.parity.plots import draw_plots
-from experiments.parity.runs import Runs, arrange_runs
+from experiments.parity.report_content import build_document, lead_sentences
+from experiments.parity.result_tables import controls_table, goals_table, headline_table
+from experiments.parity.roster import Runs, arrange_runs
 from experiments.parity.summary import Summary, summarise
-from experiments.parity.tables import controls_table, goals_table, headline_table
 from experiments.records import Point, Record, write_text
 from experiments.reporting.html_page import render_html
 from experiments.reporting.json_page import render_json

@@ -3,11 +3,11 @@ import math
 import pytest
 
 from experiments.parity.goals import REFERENCES, margin_of
-from experiments.parity.runs import CONTESTANTS, CONTROLS, TITLES, arrange_runs
+from experiments.parity.roster import CONTESTANTS, CONTROLS, TITLES, arrange_runs
 from experiments.parity.summary import summarise
 from experiments.statistics import Verdict
 from experiments.tasks import TASKS
-from tests.experiments.parity_records import BEST, LEVELS, SEEDS, make_record, make_records
+from tests.experiments.parity.parity_records import BEST, LEVELS, SEEDS, make_record, make_records
 
 
 def levels(**changes: float) -> dict[str, float]:

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.mutants.mutant import Mutant, mutants_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def changes(text: str, operator: str) -> list[str]:

@@ -16,8 +16,8 @@ from experiments.reporting.document import (
     Tone,
 )
 from experiments.reporting.number_text import NONE, number
-from experiments.verify.runner import Outcome
 from experiments.verify.track import RULES, Check, Level, Status
+from experiments.verify.track_outcomes import Outcome
 
 TITLE = "Verification"
 TONES: dict[Status, Tone] = {Status.PASSED: "good", Status.PARTIAL: "open", Status.FAILED: "bad"}

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from experiments.parity.goals import margin_of
-from experiments.parity.runs import CONTESTANTS, TITLES, Runs
+from experiments.parity.roster import CONTESTANTS, TITLES, Runs
 from experiments.parity.summary import Summary, TaskSummary
 from experiments.records import Record
 from experiments.reporting.document import Cell, Table
