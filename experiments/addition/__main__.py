@@ -22,7 +22,7 @@ from experiments.addition import eqprop_command, training_command
 from experiments.addition.checkpoint import load_checkpoint
 from experiments.addition.config import AdditionError
 from experiments.addition.data import LIMIT, TEST_SEEDS, Pairs, decode, prompts
-from experiments.addition.evaluate import FAILURES_SHOWN, Score, answerer, as_result, benchmark
+from experiments.addition.evaluate import FAILURES_SHOWN, SumScore, answerer, as_result, benchmark
 from experiments.addition.log import LogSettings, write_log
 from experiments.options import (
     add_out,
@@ -73,7 +73,7 @@ def evaluate(options: argparse.Namespace, console: Console) -> int:
     with progress_bars() as show:
         show("test sets", 0, len(TEST_SEEDS), "")
 
-        def on_score(score: Score) -> None:
+        def on_score(score: SumScore) -> None:
             done = TEST_SEEDS.index(score.seed) + 1
             show("test sets", done, len(TEST_SEEDS), f"seed {score.seed}: {score.exact:,} exact")
 

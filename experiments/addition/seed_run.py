@@ -22,7 +22,7 @@ GROKKED = 0.99
 
 
 @dataclass(frozen=True)
-class Metric:
+class MetricRow:
     """One evaluation: a row of `metrics.csv`."""
 
     step: int
@@ -33,7 +33,7 @@ class Metric:
     elapsed_sec: float
 
 
-class Run:
+class SeedRun:
     """One seed in training, and the files it leaves."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Run:
         self.step = 0
         """Number of updates that were made."""
         self.elapsed = 0.0
-        self.metrics: list[Metric] = []
+        self.metrics: list[MetricRow] = []
         if not fresh and self.last.is_file():
             self._take_up()
 
@@ -72,11 +72,11 @@ class Run:
         return solved or self.step >= self.train.train_steps
 
     @property
-    def best_metric(self) -> Metric:
+    def best_metric(self) -> MetricRow:
         """The first of the evaluations with the most exact sums."""
         return max(self.metrics, key=lambda row: row.val_exact)
 
-    def record(self, metric: Metric, flat: FloatArray, moments: FloatArray) -> None:
+    def record(self, metric: MetricRow, flat: FloatArray, moments: FloatArray) -> None:
         """Keep an evaluation and write the files, each as a whole."""
         self.metrics.append(metric)
         self.step, self.elapsed = metric.step + 1, metric.elapsed_sec
@@ -151,15 +151,15 @@ class Run:
     def _table(self) -> str:
         file = io.StringIO()
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow([field.name for field in fields(Metric)])
+        rows.writerow([field.name for field in fields(MetricRow)])
         rows.writerows(astuple(metric) for metric in self.metrics)
         return file.getvalue()
 
 
-def read_metrics(path: Path) -> list[Metric]:
+def read_metrics(path: Path) -> list[MetricRow]:
     """Read the evaluations of a run."""
     with path.open(encoding="utf-8", newline="") as file:
         return [
-            Metric(int(row.pop("step")), **{name: float(value) for name, value in row.items()})
+            MetricRow(int(row.pop("step")), **{name: float(value) for name, value in row.items()})
             for row in csv.DictReader(file)
         ]

@@ -15,17 +15,17 @@ from experiments.addition.checkpoint import load_checkpoint
 from experiments.addition.config import AdditionError, ModelConfig, TrainConfig
 from experiments.addition.data import encode, prompts, right_digits
 from experiments.addition.evaluate import answerer, score
-from experiments.addition.learners import Learner, make_learner
-from experiments.addition.seed_run import Metric, Run, read_metrics
+from experiments.addition.learners import SeedLearner, make_learner
+from experiments.addition.seed_run import MetricRow, SeedRun, read_metrics
 from experiments.output import prepare_output
 from experiments.pool import as_finished
 from experiments.progress import progress_bars, repeating
 
 POLL_SECONDS = 0.5
 
-Settings: TypeAlias = tuple[ModelConfig, TrainConfig, str]
+SeedSettings: TypeAlias = tuple[ModelConfig, TrainConfig, str]
 """The model, its training and the device."""
-Watch: TypeAlias = Callable[[Run, Metric], None]
+Watch: TypeAlias = Callable[[SeedRun, MetricRow], None]
 """Is told of every evaluation."""
 
 
@@ -47,7 +47,7 @@ def train_all(
         prepare_output(folder, "summary.json", "checkpoints/last.pt")
     with _shown_progress(folders, settings[0].train_steps):
         if device != "cpu":
-            return train_runs([Run(f, *setting, fresh=fresh) for f, setting in runs])
+            return train_runs([SeedRun(f, *setting, fresh=fresh) for f, setting in runs])
         work = partial(_train_one, fresh)
         summaries = dict(as_finished(work, runs, min(workers, len(runs))))
         return [summaries[number] for number in range(len(runs))]
@@ -73,7 +73,7 @@ def _shown_progress(folders: Sequence[Path], steps: int) -> Iterator[None]:
             yield
 
 
-def train_runs(runs: Sequence[Run], watch: Watch | None = None) -> list[dict[str, Any]]:
+def train_runs(runs: Sequence[SeedRun], watch: Watch | None = None) -> list[dict[str, Any]]:
     """Finish every run and return the summaries; runs of one model at one step go together."""
     for run in runs:
         run.write_config()
@@ -83,7 +83,7 @@ def train_runs(runs: Sequence[Run], watch: Watch | None = None) -> list[dict[str
     return [_summarise(run) for run in runs]
 
 
-def _train_together(runs: list[Run], watch: Watch | None) -> None:
+def _train_together(runs: list[SeedRun], watch: Watch | None) -> None:
     first = runs[0]
     learner = make_learner(
         first.model,
@@ -111,8 +111,8 @@ def _train_together(runs: list[Run], watch: Watch | None) -> None:
 
 
 def _evaluate(
-    runs: list[Run],
-    learner: Learner,
+    runs: list[SeedRun],
+    learner: SeedLearner,
     asked: Any,
     step: int,
     losses: Any,
@@ -125,7 +125,7 @@ def _evaluate(
         if run.finished:  # solved before the others of its stack: its result stands
             continue
         right = right_digits(answers[k], run.held_out.validation)
-        metric = Metric(
+        metric = MetricRow(
             step,
             float(losses[k]),
             float(right.all(axis=1).mean()),
@@ -138,24 +138,24 @@ def _evaluate(
             watch(run, metric)
 
 
-def _summarise(run: Run) -> dict[str, Any]:
+def _summarise(run: SeedRun) -> dict[str, Any]:
     """Score the best checkpoint, chosen on the validation part, on the test part."""
     answer = answerer(load_checkpoint(run.best), run.device)
     result = score(answer, run.held_out.test, run.train.seed)
     return run.write_summary(result.exact / result.total)
 
 
-def _train_one(fresh: bool, run: tuple[Path, Settings]) -> dict[str, Any]:
+def _train_one(fresh: bool, run: tuple[Path, SeedSettings]) -> dict[str, Any]:
     return train_seed(*run, fresh=fresh)
 
 
 def train_seed(
     folder: Path,
-    settings: Settings,
+    settings: SeedSettings,
     *,
     fresh: bool,
     watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Train the run of one seed, single threaded: many of these go side by side."""
     with threadpool_limits(1):
-        return train_runs([Run(folder, *settings, fresh=fresh)], watch)[0]
+        return train_runs([SeedRun(folder, *settings, fresh=fresh)], watch)[0]

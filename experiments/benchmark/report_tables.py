@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from experiments.benchmark.epochs import Race
-from experiments.benchmark.floor import Cell
-from experiments.benchmark.goals import Goal, Measured
+from experiments.benchmark.floor import FloorCell
+from experiments.benchmark.goals import Goal, Measurements
 from experiments.benchmark.growth import Exponents, FirstStep, GrowthPoint
-from experiments.reporting.document import Badge, Table
-from experiments.reporting.document import Cell as Entry
+from experiments.reporting.document import Badge, Cell, Table
 from experiments.reporting.number_text import NONE
 
 MEGABYTE = 1e6
@@ -32,12 +31,12 @@ def goals_table(goals: Sequence[Goal]) -> Table:
     )
 
 
-def floor_table(cells: Sequence[Cell], threads: int) -> Table:
+def floor_table(cells: Sequence[FloorCell], threads: int) -> Table:
     """Return the ratios of one number of threads: a row for each shape."""
     chosen = [cell for cell in cells if cell.threads == threads]
     names = [n for n in dict.fromkeys(c.contestant for c in chosen) if n != "bare products"]
     by_place = {(c.width, c.batch, c.contestant): c for c in chosen}
-    rows: list[tuple[Entry, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for width, batch in dict.fromkeys((c.width, c.batch) for c in chosen):
         bare = by_place[width, batch, "bare products"].seconds
         found = [by_place.get((width, batch, name)) for name in names]
@@ -52,9 +51,9 @@ def floor_table(cells: Sequence[Cell], threads: int) -> Table:
     )
 
 
-def first_call_table(cells: Sequence[Cell]) -> Table:
+def first_call_table(cells: Sequence[FloorCell]) -> Table:
     """Return what the first call of each contestant took, compilation included."""
-    longest: dict[str, Cell] = {}
+    longest: dict[str, FloorCell] = {}
     for cell in cells:
         if (
             cell.contestant not in longest
@@ -73,10 +72,10 @@ def first_call_table(cells: Sequence[Cell]) -> Table:
     )
 
 
-def races_table(races: Sequence[Race], measured: Measured) -> Table:
+def races_table(races: Sequence[Race], measured: Measurements) -> Table:
     """Return time per epoch and time to the stated accuracy."""
     sizes = [race.parameters for race in races]
-    rows: list[tuple[Entry, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for race in races:
         reached = race.seconds_to_accuracy
         rows.append(
@@ -114,9 +113,9 @@ def growth_table(points: Sequence[GrowthPoint]) -> Table:
     pairs: dict[tuple[str, int], dict[str, GrowthPoint]] = {}
     for point in points:
         pairs.setdefault((point.axis, point.value), {})[point.setting.learner] = point
-    rows: list[tuple[Entry, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for (axis, value), found in pairs.items():
-        entries: list[Entry] = [axis, f"{value:,}"]
+        entries: list[Cell] = [axis, f"{value:,}"]
         for learner in ("eqprop", "bptt"):
             print_ = found[learner].footprint
             entries += [

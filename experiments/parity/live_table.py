@@ -11,17 +11,17 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from experiments.parity.contestants import Job, run_job
+from experiments.parity.contestants import ParityJob, run_job
 from experiments.pool import as_finished
 from experiments.progress import progress_bars, repeating
-from experiments.records import Point, Record, write_text
+from experiments.records import EpochPoint, Record, write_text
 
 POLL_SECONDS = 0.5
 
 
 def run_jobs(
-    jobs: Sequence[Job], live: Path, workers: int, scheduler: str | None
-) -> Iterator[tuple[Job, Record]]:
+    jobs: Sequence[ParityJob], live: Path, workers: int, scheduler: str | None
+) -> Iterator[tuple[ParityJob, Record]]:
     """Yield each job with its record as soon as it is done, in any order.
 
     Each run is single threaded and seeded, so the records do not depend on the workers. Workers
@@ -31,10 +31,10 @@ def run_jobs(
         yield jobs[number], record
 
 
-def _run(live: Path, job: Job) -> Record:
+def _run(live: Path, job: ParityJob) -> Record:
     note = live / f"{job.key}.json"
 
-    def watch(point: Point) -> None:
+    def watch(point: EpochPoint) -> None:
         state = {"epoch": point.epoch, "accuracy": point.accuracy, "of": job.settings.epochs}
         with suppress(OSError):  # a worker elsewhere may have no such folder
             write_text(note, json.dumps(state))
@@ -54,7 +54,7 @@ class LiveTable:
         self._began = time.perf_counter()
 
     @contextmanager
-    def shown(self) -> Iterator[Callable[[Job], object]]:
+    def shown(self) -> Iterator[Callable[[ParityJob], object]]:
         """Show the table until the work ends; call what this yields for each finished run."""
         if not self._console.is_terminal:
             with progress_bars() as show:

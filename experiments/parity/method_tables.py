@@ -6,7 +6,7 @@ import numpy as np
 
 from experiments.parity.goals import margin_of
 from experiments.parity.roster import CONTESTANTS, TITLES, Runs
-from experiments.parity.summary import Summary, TaskSummary
+from experiments.parity.summary import ParitySummary, TaskSummary
 from experiments.records import Record
 from experiments.reporting.document import Cell, Table
 from experiments.reporting.number_text import NONE, number, percent, setting
@@ -31,7 +31,7 @@ DATA_MARK = "data"
 """A setting that only tells a user's data apart from other data of the same name."""
 
 
-def returns_table(summary: Summary) -> Table | None:
+def returns_table(summary: ParitySummary) -> Table | None:
     """List what the cloned policies earn, beside expert and random; `None` without any."""
     owners = {name: f"Clone of {TITLES[name]}" for name in CONTESTANTS}
     owners |= {"expert": "Expert", "random": "Random actions"}
@@ -60,7 +60,7 @@ def returns_table(summary: Summary) -> Table | None:
     )
 
 
-def settings_table(summary: Summary) -> Table:
+def settings_table(summary: ParitySummary) -> Table:
     """List the hyper-parameters of each contestant on each task."""
     results = [
         (task.title, name, task.results[name])
@@ -138,7 +138,7 @@ def training_table(runs: Runs) -> Table:
     )
 
 
-def data_table(summary: Summary) -> Table:
+def data_table(summary: ParitySummary) -> Table:
     """List the test part, the majority class and the margin of each task."""
     rows = tuple(
         (

@@ -16,7 +16,7 @@ from experiments.parity.result_tables import (
     statistics_table,
 )
 from experiments.parity.roster import BASELINES, LOOPED, TITLES, Runs
-from experiments.parity.summary import Summary
+from experiments.parity.summary import ParitySummary
 from experiments.reporting.document import Block, Bullets, Code, Document, Figure, Section, Table
 from experiments.reporting.number_text import points
 from experiments.statistics import Verdict
@@ -38,7 +38,7 @@ METHOD = (
 
 
 def build_document(
-    summary: Summary,
+    summary: ParitySummary,
     runs: Runs,
     figures: Mapping[str, Figure],
     command: str,
@@ -66,7 +66,7 @@ def build_document(
     return Document(TITLE, tuple(lead_sentences(summary)), filled)
 
 
-def lead_sentences(summary: Summary) -> list[str]:
+def lead_sentences(summary: ParitySummary) -> list[str]:
     """Say what came out: the verdicts, the goals, and what the seeds were."""
     if not summary.tasks:
         return ["No run has finished: there is nothing to report yet."]
@@ -103,13 +103,13 @@ def _section(title: str, *blocks: Block | None) -> Section:
     return Section(title, tuple(b for b in blocks if b is not None and b not in empty))
 
 
-def _missing(summary: Summary) -> list[Block]:
+def _missing(summary: ParitySummary) -> list[Block]:
     if not summary.missing:
         return ["Nothing: every contestant ran on every task with every seed."]
     return [Bullets(summary.missing)]
 
 
-def _statistics(summary: Summary) -> list[Block]:
+def _statistics(summary: ParitySummary) -> list[Block]:
     table = statistics_table(summary)
     if not table.rows:
         return ["Nothing was compared."]
@@ -122,7 +122,7 @@ def _statistics(summary: Summary) -> list[Block]:
     return [text, table]
 
 
-def _method(summary: Summary, command: str, machine: Mapping[str, str]) -> list[Block]:
+def _method(summary: ParitySummary, command: str, machine: Mapping[str, str]) -> list[Block]:
     return [
         Bullets((*METHOD, *_baseline_notes(summary))),
         data_table(summary),
@@ -132,7 +132,7 @@ def _method(summary: Summary, command: str, machine: Mapping[str, str]) -> list[
     ]
 
 
-def _baseline_notes(summary: Summary) -> list[str]:
+def _baseline_notes(summary: ParitySummary) -> list[str]:
     """Name the baseline of each task, and warn where hindsight chose it."""
     notes = []
     for task in summary.tasks:

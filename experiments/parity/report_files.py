@@ -14,8 +14,8 @@ from experiments.parity.plots import draw_plots
 from experiments.parity.report_content import build_document, lead_sentences
 from experiments.parity.result_tables import controls_table, goals_table, headline_table
 from experiments.parity.roster import Runs, arrange_runs
-from experiments.parity.summary import Summary, summarise
-from experiments.records import Point, Record, write_text
+from experiments.parity.summary import ParitySummary, summarise
+from experiments.records import EpochPoint, Record, write_text
 from experiments.reporting.html_page import render_html
 from experiments.reporting.json_page import render_json
 from experiments.reporting.markdown_page import render_markdown
@@ -30,7 +30,7 @@ def write_report(
     best_baseline: Mapping[str, str],
     command: str,
     machine: Mapping[str, str],
-) -> Summary:
+) -> ParitySummary:
     """Write every file of the report from the runs that there are, and return what they show.
 
     `report.md`, `report.html`, `results.json`, `metrics.csv`, and PNG and SVG under `plots`. The
@@ -50,7 +50,7 @@ def write_report(
     return summary
 
 
-def print_summary(summary: Summary, console: Console) -> None:
+def print_summary(summary: ParitySummary, console: Console) -> None:
     """Print the headline, goals, controls and returns, and what is missing."""
     tables = [headline_table(summary), goals_table(summary), controls_table(summary)]
     for table in (*tables, returns_table(summary)):
@@ -70,7 +70,7 @@ def list_records(runs: Runs) -> list[Record]:
 
 def metrics_csv(runs: Runs) -> str:
     """Return one row for every run and epoch; what was not measured is empty."""
-    columns = [field.name for field in fields(Point)]
+    columns = [field.name for field in fields(EpochPoint)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["task", "contestant", "seed", *columns])
@@ -81,7 +81,9 @@ def metrics_csv(runs: Runs) -> str:
     return text.getvalue()
 
 
-def results_json(summary: Summary, runs: Runs, command: str, machine: Mapping[str, str]) -> str:
+def results_json(
+    summary: ParitySummary, runs: Runs, command: str, machine: Mapping[str, str]
+) -> str:
     """Return summary and every run with its settings; what is not a number becomes null."""
     content = {
         "command": command,

@@ -2,10 +2,10 @@
 
 from experiments.parity.goals import REFERENCES
 from experiments.parity.roster import BPTT, CONTROLS, EQPROP, LAYERED, LOOPED, TITLES
-from experiments.parity.summary import Summary, TaskSummary
+from experiments.parity.summary import ParitySummary, TaskSummary
 from experiments.reporting.document import Badge, Cell, Table, Tone
 from experiments.reporting.number_text import NONE, percent, points, points_between, probability
-from experiments.statistics import Comparison, Judgement, Verdict
+from experiments.statistics import Judgement, PairedComparison, Verdict
 
 TONES: dict[Verdict, Tone] = {
     Verdict.EQUIVALENT: "good",
@@ -23,7 +23,7 @@ SHORT = {
 """Names where a column is narrow."""
 
 
-def headline_table(summary: Summary) -> Table:
+def headline_table(summary: ParitySummary) -> Table:
     """Put what was published beside what was measured here, task by task."""
     rows: list[tuple[Cell, ...]] = []
     for task in summary.tasks:
@@ -60,7 +60,7 @@ def headline_table(summary: Summary) -> Table:
     )
 
 
-def goals_table(summary: Summary) -> Table | None:
+def goals_table(summary: ParitySummary) -> Table | None:
     """Say of each goal whether it was reached; `None` if no task has one."""
     rows: list[tuple[Cell, ...]] = []
     for task in summary.tasks:
@@ -99,7 +99,7 @@ def goals_table(summary: Summary) -> Table | None:
     )
 
 
-def statistics_table(summary: Summary) -> Table:
+def statistics_table(summary: ParitySummary) -> Table:
     """List every test: both EqProp networks, p-values before and after Holm's correction."""
     rows: list[tuple[Cell, ...]] = []
     for task in summary.tasks:
@@ -134,7 +134,7 @@ def statistics_table(summary: Summary) -> Table:
     )
 
 
-def controls_table(summary: Summary) -> Table:
+def controls_table(summary: ParitySummary) -> Table:
     """Put EqProp beside the same network with a part of the learning taken away."""
     rows = tuple(
         (
@@ -161,7 +161,7 @@ def accuracy_text(task: TaskSummary, name: str) -> str:
     return percent(result.mean, result.std) if result else "not run"
 
 
-def gap_text(case: Comparison) -> str:
+def gap_text(case: PairedComparison) -> str:
     """Return a gap with its interval, which a single seed does not have."""
     if case.seeds == 1:
         return f"{points(case.difference)}\n(1 seed)"

@@ -29,11 +29,11 @@ from experiments.output import prepare_output
 from experiments.pool import as_finished
 from experiments.progress import progress_bars, repeating
 from experiments.shell import guarded, make_console
-from experiments.transformer.outcomes import Outcome, load_outcome, run_job, save_outcome
+from experiments.transformer.outcomes import TransformerOutcome, load_outcome, run_job, save_outcome
 from experiments.transformer.report import print_summary, write_report
 from experiments.transformer.sequences import TASKS, SequenceError
 from experiments.transformer.settings import FIRST_SEED, settings_for
-from experiments.transformer.training import BACKPROP, EQPROP, Job, targets_of
+from experiments.transformer.training import BACKPROP, EQPROP, TransformerJob, targets_of
 
 SEEDS = 3
 COMPARED = (("reversal", 10, 8), ("reversal", 50, 8))
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return guarded(work, console, (EngineError, SequenceError), kept)
 
 
-def _jobs(options: argparse.Namespace) -> list[Job]:
+def _jobs(options: argparse.Namespace) -> list[TransformerJob]:
     """Return every run, the longest first: so the last ones do not keep one core alone."""
     seeds = range(FIRST_SEED, FIRST_SEED + (options.seeds or (1 if options.quick else SEEDS)))
     methods = [EQPROP] if options.no_control else [EQPROP, BACKPROP]
@@ -77,7 +77,7 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
     if not asked:
         runs += product(ONCE, [EQPROP], seeds[:1])
     jobs = [
-        Job(task, method, seed, settings_for(task, vocabulary, length, options.quick))
+        TransformerJob(task, method, seed, settings_for(task, vocabulary, length, options.quick))
         for (task, vocabulary, length), method, seed in runs
     ]
     return sorted(jobs, key=lambda job: job.settings.shown_tokens, reverse=True)
@@ -94,10 +94,12 @@ def _kinds(options: argparse.Namespace) -> list[tuple[str, int, int]]:
     return list(dict.fromkeys(product(names, vocabularies, lengths)))
 
 
-def _finish(jobs: list[Job], options: argparse.Namespace, console: Console) -> list[Outcome]:
+def _finish(
+    jobs: list[TransformerJob], options: argparse.Namespace, console: Console
+) -> list[TransformerOutcome]:
     """Return the outcome of every job, from an earlier call or from a run now."""
     folder = options.out / "runs"
-    kept: dict[str, Outcome] = {}
+    kept: dict[str, TransformerOutcome] = {}
     for job in jobs:
         outcome = None if options.fresh else load_outcome(folder / f"{job.key}.json")
         if outcome is not None and outcome.settings == job.settings.as_dict():
@@ -111,7 +113,9 @@ def _finish(jobs: list[Job], options: argparse.Namespace, console: Console) -> l
     return [kept[job.key] for job in jobs]
 
 
-def _run(todo: list[Job], options: argparse.Namespace) -> Iterator[tuple[Job, Outcome]]:
+def _run(
+    todo: list[TransformerJob], options: argparse.Namespace
+) -> Iterator[tuple[TransformerJob, TransformerOutcome]]:
     """Yield each job with its outcome as soon as it is done; runs share nothing but the cores."""
     if not todo:
         return
@@ -136,7 +140,7 @@ def _progress(updates: int) -> Iterator[Path]:
             yield notes
 
 
-def _work(notes: Path, job: Job) -> Outcome:
+def _work(notes: Path, job: TransformerJob) -> TransformerOutcome:
     """Do a job in a worker; its note grows by a byte for every update."""
 
     def watch(update: int) -> None:
@@ -147,7 +151,7 @@ def _work(notes: Path, job: Job) -> Outcome:
     return run_job(job, watch)
 
 
-def _compile(job: Job) -> None:
+def _compile(job: TransformerJob) -> None:
     """Run one step of everything that is compiled, and build the network of the job."""
     network = job.settings.network
     backend = NumbaBackend(network, Params(network, np.zeros(network.size, np.float32)))

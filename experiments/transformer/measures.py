@@ -13,7 +13,7 @@ from engine.couplings.tokens import TokenReadout
 from engine.errors import EngineError
 from engine.learning.estimator import centered, estimate
 from experiments.transformer.sequences import TEST, VALIDATION, SequenceTask, draw_sequences
-from experiments.transformer.settings import Settings
+from experiments.transformer.settings import TransformerSettings
 
 BATCH = 500
 PROBED = 16
@@ -76,7 +76,7 @@ class Multistability:
 
 
 def measure_moment(
-    backend: NumbaBackend, settings: Settings, task: SequenceTask, seed: int, update: int
+    backend: NumbaBackend, settings: TransformerSettings, task: SequenceTask, seed: int, update: int
 ) -> Moment:
     """Compare the gradient with that of autograd at the equilibrium, and count the answers."""
     rng = np.random.default_rng([seed, 3])
@@ -125,7 +125,7 @@ def lopsided_share(exact: Backend, clamped: Clamped, beta: float, damping: float
     return float((sides > LOPSIDED * np.linalg.norm(plus.state - minus.state, axis=1)).mean())
 
 
-def held_out(settings: Settings, seed: int) -> IntArray:
+def held_out(settings: TransformerSettings, seed: int) -> IntArray:
     """Draw the test sequences of a seed."""
     rng = np.random.default_rng([seed, 2])
     count = settings.test_sequences
@@ -150,7 +150,7 @@ def examine(
 
 
 def measure_multistability(
-    backend: NumbaBackend, x: IntArray, answers: IntArray, settings: Settings, seed: int
+    backend: NumbaBackend, x: IntArray, answers: IntArray, settings: TransformerSettings, seed: int
 ) -> Multistability:
     """Relax sequences from random starts, and compare where they end with the usual end."""
     rng = np.random.default_rng([seed, 4])

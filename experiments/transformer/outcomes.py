@@ -21,11 +21,11 @@ from experiments.transformer.measures import (
     measure_multistability,
 )
 from experiments.transformer.sequences import TASKS
-from experiments.transformer.training import Job, train
+from experiments.transformer.training import TransformerJob, train
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TransformerOutcome:
     """One network: what it was, how it learned, and what it answered."""
 
     task: str
@@ -60,7 +60,7 @@ class Outcome:
         return max(moment.lopsided for moment in self.curve)
 
 
-def run_job(job: Job, watch: Callable[[int], None] | None = None) -> Outcome:
+def run_job(job: TransformerJob, watch: Callable[[int], None] | None = None) -> TransformerOutcome:
     """Train on one thread, then test on sequences that no update has seen."""
     torch.set_num_threads(1)
     with threadpool_limits(1):
@@ -70,7 +70,7 @@ def run_job(job: Job, watch: Callable[[int], None] | None = None) -> Outcome:
         answers = TASKS[job.task].answer(x)
         restarted = x[: settings.restarted], answers[: settings.restarted]
         maps = attention_maps(backend, x, settings.settled)
-        return Outcome(
+        return TransformerOutcome(
             job.task,
             job.method,
             job.seed,
@@ -85,12 +85,12 @@ def run_job(job: Job, watch: Callable[[int], None] | None = None) -> Outcome:
         )
 
 
-def save_outcome(folder: Path, key: str, outcome: Outcome) -> None:
+def save_outcome(folder: Path, key: str, outcome: TransformerOutcome) -> None:
     """Write an outcome as a whole or not at all."""
     write_text(folder / f"{key}.json", json.dumps(asdict(outcome), indent=1))
 
 
-def load_outcome(path: Path) -> Outcome | None:
+def load_outcome(path: Path) -> TransformerOutcome | None:
     """Read an outcome; `None` if the file is not there or not an outcome."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
@@ -100,6 +100,6 @@ def load_outcome(path: Path) -> Outcome | None:
         fields["multistability"] = Multistability(**fields["multistability"])
         fields["attention"] = tuple(tuple(map(tuple, head)) for head in fields["attention"])
         fields["curve"] = tuple(Moment(**moment) for moment in fields["curve"])
-        return Outcome(**fields)
+        return TransformerOutcome(**fields)
     except (OSError, ValueError, TypeError, KeyError):
         return None

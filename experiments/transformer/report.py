@@ -24,7 +24,7 @@ from experiments.reporting.markdown_page import render_markdown
 from experiments.reporting.number_text import NONE, setting
 from experiments.reporting.picture import write_picture
 from experiments.reporting.terminal_table import rich_table
-from experiments.transformer.outcomes import Outcome
+from experiments.transformer.outcomes import TransformerOutcome
 from experiments.transformer.plots import draw_plots
 from experiments.transformer.summary import Kind, arrange, lead_sentences, spread
 from experiments.transformer.training import EQPROP, METHODS
@@ -50,7 +50,7 @@ METHOD = (
 
 
 def write_report(
-    outcomes: Iterable[Outcome], folder: Path, command: str, machine: Mapping[str, str]
+    outcomes: Iterable[TransformerOutcome], folder: Path, command: str, machine: Mapping[str, str]
 ) -> list[Kind]:
     """Write `report.md`, `report.html`, `results.json`, and PNG and SVG under `plots`."""
     kinds = arrange(outcomes)

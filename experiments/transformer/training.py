@@ -19,20 +19,20 @@ from engine.model.network import Network
 from engine.model.params import initial_params
 from experiments.transformer.measures import Moment, measure_moment
 from experiments.transformer.sequences import TASKS, TRAINING, draw_sequences
-from experiments.transformer.settings import Settings
+from experiments.transformer.settings import TransformerSettings
 
 EQPROP, BACKPROP = "eqprop", "backprop"
 METHODS = {EQPROP: "EqProp", BACKPROP: "Backprop"}
 
 
 @dataclass(frozen=True)
-class Job:
+class TransformerJob:
     """One training: a task, a method and a seed."""
 
     task: str
     method: str
     seed: int
-    settings: Settings
+    settings: TransformerSettings
 
     @property
     def key(self) -> str:
@@ -42,7 +42,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedTransformer:
     """A trained network, how its training went and the CPU time it took."""
 
     backend: NumbaBackend
@@ -50,7 +50,7 @@ class Trained:
     seconds: float
 
 
-def train(job: Job, watch: Callable[[int], None] | None = None) -> Trained:
+def train(job: TransformerJob, watch: Callable[[int], None] | None = None) -> TrainedTransformer:
     """Train on sequences that are drawn anew for every update; `watch` is told of each.
 
     Both methods start from the same weights and see the same sequences in the same order; the
@@ -86,16 +86,16 @@ def train(job: Job, watch: Callable[[int], None] | None = None) -> Trained:
             watch(update + 1)
     seconds = time.process_time() - began - outside
     curve.append(measure_moment(backend, settings, task, job.seed, settings.updates))
-    return Trained(backend, tuple(curve), seconds)
+    return TrainedTransformer(backend, tuple(curve), seconds)
 
 
-def learning_rate(settings: Settings, update: int) -> float:
+def learning_rate(settings: TransformerSettings, update: int) -> float:
     """Return the rate of an update: it rises over the warm-up, and falls as a cosine all along."""
     share = scheduled("cosine", update, settings.updates, settings.last_rate)
     return settings.lr * share * min(1.0, (update + 1) / max(1, settings.warm_up))
 
 
-def training_batches(settings: Settings, seed: int) -> Iterator[IntArray]:
+def training_batches(settings: TransformerSettings, seed: int) -> Iterator[IntArray]:
     """Yield the sequences of every update, `(batch, length)`; a seed always draws the same."""
     rng = np.random.default_rng([seed, 1])
     shape = (settings.batch, settings.vocabulary, settings.length)
@@ -128,7 +128,7 @@ def backprop_step(
     y: FloatArray,
     training: Training,
     run: Run,
-    settings: Settings,
+    settings: TransformerSettings,
 ) -> None:
     """Update by autograd through the relaxation of the same energy.
 

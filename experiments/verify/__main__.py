@@ -26,7 +26,7 @@ from experiments.verify.registry import all_tracks, find_tracks
 from experiments.verify.report_content import check_table, lead_sentences, totals_table, track_table
 from experiments.verify.report_files import write_report
 from experiments.verify.track import Effort, Status, Track, VerifyError
-from experiments.verify.track_outcomes import Outcome, run_tracks
+from experiments.verify.track_outcomes import TrackOutcome, run_tracks
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,8 +69,8 @@ def verify(options: argparse.Namespace, command: str, console: Console) -> int:
     return 1 if totals.failed else 0
 
 
-def _run(tracks: Sequence[Track], effort: Effort, workers: int) -> list[Outcome]:
-    outcomes: list[Outcome] = []
+def _run(tracks: Sequence[Track], effort: Effort, workers: int) -> list[TrackOutcome]:
+    outcomes: list[TrackOutcome] = []
     with progress_bars() as show:
         show("tracks", 0, len(tracks), f"{effort} run")
         for outcome in run_tracks(tracks, effort, workers):
@@ -80,7 +80,7 @@ def _run(tracks: Sequence[Track], effort: Effort, workers: int) -> list[Outcome]
     return sorted(outcomes, key=lambda outcome: outcome.number)
 
 
-def _print_missed(outcome: Outcome, console: Console) -> None:
+def _print_missed(outcome: TrackOutcome, console: Console) -> None:
     """Print the checks of a track that is not passed, or the error that stopped it."""
     if outcome.status is Status.PASSED:
         return

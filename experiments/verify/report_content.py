@@ -17,7 +17,7 @@ from experiments.reporting.document import (
 )
 from experiments.reporting.number_text import NONE, number
 from experiments.verify.track import RULES, Check, Level, Status
-from experiments.verify.track_outcomes import Outcome
+from experiments.verify.track_outcomes import TrackOutcome
 
 TITLE = "Verification"
 TONES: dict[Status, Tone] = {Status.PASSED: "good", Status.PARTIAL: "open", Status.FAILED: "bad"}
@@ -40,7 +40,7 @@ class Totals:
     """From the first track to the last, several at once."""
 
 
-def add_up(outcomes: Sequence[Outcome], seconds: float) -> Totals:
+def add_up(outcomes: Sequence[TrackOutcome], seconds: float) -> Totals:
     """Count what the tracks showed."""
     statuses = [outcome.status for outcome in outcomes]
     levels = [outcome.level for outcome in outcomes]
@@ -58,7 +58,7 @@ def add_up(outcomes: Sequence[Outcome], seconds: float) -> Totals:
 
 
 def build_document(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[TrackOutcome],
     totals: Totals,
     left_out: Sequence[str],
     command: str,
@@ -73,7 +73,7 @@ def build_document(
     return Document(TITLE, tuple(lead_sentences(outcomes, totals)), tuple(sections))
 
 
-def lead_sentences(outcomes: Sequence[Outcome], totals: Totals) -> list[str]:
+def lead_sentences(outcomes: Sequence[TrackOutcome], totals: Totals) -> list[str]:
     """Say what came out, what failed first."""
     sentences = [
         f"{totals.tracks} tracks verified: {totals.passed} passed, {totals.partial} partial, "
@@ -103,7 +103,7 @@ def totals_table(totals: Totals) -> Table:
     return Table("Summary", ("", "Value"), rows)
 
 
-def track_table(outcomes: Sequence[Outcome]) -> Table:
+def track_table(outcomes: Sequence[TrackOutcome]) -> Table:
     """Return one row for each track."""
     rows: list[tuple[Cell, ...]] = []
     for outcome in outcomes:
@@ -151,7 +151,7 @@ def status_badge(status: Status) -> Badge:
     return Badge(status.value, TONES[status])
 
 
-def _track_section(outcome: Outcome) -> Section:
+def _track_section(outcome: TrackOutcome) -> Section:
     title = f"Track {outcome.number}: {outcome.title}"
     verdict = f"{outcome.status.capitalize()}, score {outcome.score:.0f} of 100."
     evidence = f"Evidence: {outcome.level} ({_size(outcome)}, {outcome.seconds:.0f} s)."
@@ -174,7 +174,7 @@ def _method_section(left_out: Sequence[str], command: str, machine: Mapping[str,
     return Section("How tracks are judged", tuple(blocks))
 
 
-def _size(outcome: Outcome) -> str:
+def _size(outcome: TrackOutcome) -> str:
     return f"{outcome.size.repeats}, {outcome.size.amount} {outcome.unit}"
 
 

@@ -12,11 +12,11 @@ from experiments.reporting.markdown_page import render_markdown
 from experiments.reporting.picture import write_picture
 from experiments.verify.report_content import Totals, add_up, build_document
 from experiments.verify.track import RULES
-from experiments.verify.track_outcomes import Outcome
+from experiments.verify.track_outcomes import TrackOutcome
 
 
 def write_report(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[TrackOutcome],
     folder: Path,
     *,
     seconds: float,
@@ -45,7 +45,7 @@ def write_report(
     return totals
 
 
-def _numbered(outcome: Outcome) -> Outcome:
+def _numbered(outcome: TrackOutcome) -> TrackOutcome:
     """Put the number of the track before the names of its pictures, so that none are the same."""
     if outcome.finding is None:
         return outcome
@@ -57,7 +57,7 @@ def _numbered(outcome: Outcome) -> Outcome:
     return replace(outcome, finding=replace(outcome.finding, pictures=tuple(pictures)))
 
 
-def _content(outcome: Outcome) -> dict[str, Any]:
+def _content(outcome: TrackOutcome) -> dict[str, Any]:
     content: dict[str, Any] = {
         "number": outcome.number,
         "title": outcome.title,

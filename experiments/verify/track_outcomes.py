@@ -27,7 +27,7 @@ from experiments.verify.track import (
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrackOutcome:
     """A track that was run: its finding, or the error that stopped it."""
 
     number: int
@@ -51,14 +51,14 @@ class Outcome:
         return 0.0 if self.finding is None else score_of(self.finding.checks)
 
 
-def run_tracks(tracks: Sequence[Track], effort: Effort, workers: int) -> Iterator[Outcome]:
+def run_tracks(tracks: Sequence[Track], effort: Effort, workers: int) -> Iterator[TrackOutcome]:
     """Yield the outcome of each track as soon as there is one, in any order."""
     numbers = [track.number for track in tracks]
     for _, outcome in as_finished(partial(_run_number, effort), numbers, workers):
         yield outcome
 
 
-def run_track(track: Track, effort: Effort) -> Outcome:
+def run_track(track: Track, effort: Effort) -> TrackOutcome:
     """Run one track on one thread."""
     began = time.perf_counter()
     finding, error = None, ""
@@ -71,7 +71,7 @@ def run_track(track: Track, effort: Effort) -> Outcome:
         except Exception as stop:
             # Whatever it was: the claim is not verified, and the other tracks still report.
             error = _sentence(stop)
-    return Outcome(
+    return TrackOutcome(
         number=track.number,
         title=track.title,
         claim=track.claim,
@@ -84,7 +84,7 @@ def run_track(track: Track, effort: Effort) -> Outcome:
     )
 
 
-def _run_number(effort: Effort, number: int) -> Outcome:
+def _run_number(effort: Effort, number: int) -> TrackOutcome:
     (track,) = find_tracks([number])  # a track is found again in the worker, not sent to it
     return run_track(track, effort)
 

@@ -7,7 +7,7 @@ import pytest
 from experiments.addition import data, seed_run
 from experiments.addition.checkpoint import load_checkpoint
 from experiments.addition.config import AdditionError, ModelConfig, TrainConfig
-from experiments.addition.seed_run import Metric, Run
+from experiments.addition.seed_run import MetricRow, SeedRun
 from experiments.addition.train import train_runs
 from tests.experiments.addition.addition_cases import PUBLISHED
 
@@ -21,7 +21,7 @@ def small_holdout(monkeypatch):
 
 
 def a_run(folder, train=TRAIN, model=PUBLISHED, *, fresh=False):
-    return Run(folder, model, train, "cpu", fresh=fresh)
+    return SeedRun(folder, model, train, "cpu", fresh=fresh)
 
 
 def metrics_without_time(folder):
@@ -144,9 +144,9 @@ def test_a_run_stops_after_enough_evaluations_without_error(tmp_path):
     train = TrainConfig(**{**vars(TRAIN), "stop_after": 2})
     run = a_run(tmp_path, train)
     for step, exact in ((0, 1.0), (10, 0.9), (20, 1.0)):
-        run.metrics.append(Metric(step, 0.0, exact, 1.0, 0.0, 0.0))
+        run.metrics.append(MetricRow(step, 0.0, exact, 1.0, 0.0, 0.0))
         assert not run.finished
-    run.metrics.append(Metric(24, 0.0, 1.0, 1.0, 0.0, 0.0))
+    run.metrics.append(MetricRow(24, 0.0, 1.0, 1.0, 0.0, 0.0))
     assert run.finished
 
 

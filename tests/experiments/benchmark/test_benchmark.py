@@ -13,16 +13,16 @@ from engine.model.params import initial_params
 from experiments.benchmark import __main__ as command
 from experiments.benchmark import epochs, floor, growth, timing
 from experiments.benchmark.epochs import BACKPROP, BPTT, EQPROP, Race
-from experiments.benchmark.floor import Cell, Grid, prepare
-from experiments.benchmark.goals import Measured, judge_goals
+from experiments.benchmark.floor import FloorCell, Grid, prepare
+from experiments.benchmark.goals import Measurements, judge_goals
 from experiments.benchmark.growth import Exponents, FirstStep, GrowthPoint, fit_exponents
 from experiments.benchmark.learners import EqPropLearner, feedforward, unrolled
-from experiments.benchmark.probe import Footprint, Setting
+from experiments.benchmark.probe import Setting, TrainingFootprint
 from experiments.benchmark.report import Results, build_document, write_report
-from experiments.benchmark.timing import REST, Effort, Spread, fixed_threads, interleave
+from experiments.benchmark.timing import REST, Spread, TimingEffort, fixed_threads, interleave
 from experiments.tasks import TASKS
 
-ONCE = Effort(0.0, fewest=2, most=2)
+ONCE = TimingEffort(0.0, fewest=2, most=2)
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def test_ratios_are_quartiles_of_each_round_over_its_own_products(monkeypatch):
         return run
 
     monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
-    times = interleave({name: contestant(name) for name in costs}, Effort(0.0, 3, 9))
+    times = interleave({name: contestant(name) for name in costs}, TimingEffort(0.0, 3, 9))
     assert order == ["bare", "numba"] * 4
     assert (times["bare"].first, times["numba"].first) == (9, 7)
     assert times["numba"].over(times["bare"]) == Spread(2.0, 1.5, 2.5)
@@ -57,7 +57,11 @@ def test_rounds_go_on_until_the_time_is_over_or_they_are_enough(monkeypatch):
         clock[0] += 1.0
 
     monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
-    for effort, count in ((Effort(2.5, 1, 9), 3), (Effort(0.0, 2, 9), 2), (Effort(99.0, 1, 4), 4)):
+    for effort, count in (
+        (TimingEffort(2.5, 1, 9), 3),
+        (TimingEffort(0.0, 2, 9), 2),
+        (TimingEffort(99.0, 1, 4), 4),
+    ):
         assert len(interleave({"one": run}, effort)["one"].rounds) == count
 
 
@@ -65,7 +69,7 @@ def test_with_threads_a_contestant_rests_and_wakes_its_own_before_it_is_timed(mo
     happened = []
     monkeypatch.setattr(timing.time, "sleep", happened.append)
     runs = {name: lambda name=name: happened.append(name) for name in "ab"}
-    interleave(runs, Effort(0.0, 1, 1), threads=2)
+    interleave(runs, TimingEffort(0.0, 1, 1), threads=2)
     assert happened == ["a", "b", REST, "a", "a", REST, "b", "b"]
 
 
@@ -194,7 +198,9 @@ def test_eqprop_is_trained_by_the_step_of_the_engine(digits, monkeypatch):
 
 def _points(seconds, extra):
     return [
-        GrowthPoint("steps", Setting(learner, steps=n), Footprint(seconds(n), 10**8, extra(n)))
+        GrowthPoint(
+            "steps", Setting(learner, steps=n), TrainingFootprint(seconds(n), 10**8, extra(n))
+        )
         for n in (10, 100, 1000)
         for learner in ("eqprop", "bptt")
     ]
@@ -231,7 +237,7 @@ def test_a_training_that_fails_is_one_sentence():
 
 
 def _cell(name, ratio, threads=1, width=256):
-    return Cell(name, width, 64, threads, Spread(ratio, ratio, ratio), 1.0, 1.0)
+    return FloorCell(name, width, 64, threads, Spread(ratio, ratio, ratio), 1.0, 1.0)
 
 
 def _race(name, ratio, seconds, threads=1):
@@ -240,7 +246,7 @@ def _race(name, ratio, seconds, threads=1):
 
 
 def _measured(numba, eager, ratio, bptt, flatness, first):
-    return Measured(
+    return Measurements(
         cells=[
             _cell("bare products", 1.0),
             _cell("Settle, numba", numba),
@@ -269,10 +275,10 @@ def test_goals_are_reached_at_their_limit_and_missed_beyond_it():
 
 
 def test_what_was_not_measured_is_not_judged():
-    assert judge_goals(Measured()) == []
+    assert judge_goals(Measurements()) == []
     late = _race(BPTT, 9.0, None)
     races = [_race(BACKPROP, 1.0, 1.0), _race(EQPROP, 1.0, 2.0), late]
-    last = judge_goals(Measured(races=races, task="t", accuracy=0.9))[-1]
+    last = judge_goals(Measurements(races=races, task="t", accuracy=0.9))[-1]
     assert last.reached is None
     assert "did not reach" in last.measured
 
@@ -289,7 +295,7 @@ def test_the_report_says_what_was_measured(tmp_path):
     assert "250.0" in text
     assert "the command" in text
     assert (tmp_path / "plots" / "benchmark.png").stat().st_size > 1000
-    assert not build_document(Results("c", {}, Measured()), None).sections[1].blocks
+    assert not build_document(Results("c", {}, Measurements()), None).sections[1].blocks
 
 
 def test_the_command_runs_the_parts_it_is_asked_for(tmp_path, monkeypatch, capsys):

@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from experiments.mutants import __main__ as command
-from experiments.mutants.report import Tally, tally
+from experiments.mutants.report import MutantCounts, tally
 
 ROOT = Path(__file__).parents[3]
 CODE = """
@@ -218,7 +218,7 @@ def test_no_copy_is_left_behind(
 
 
 def test_the_share_leaves_out_what_is_equivalent_and_what_was_not_run() -> None:
-    assert Tally(killed=19, survived=1, equivalent=5, not_run=7).share == 0.95
+    assert MutantCounts(killed=19, survived=1, equivalent=5, not_run=7).share == 0.95
     assert tally([], {}, {}).share is None
 
 

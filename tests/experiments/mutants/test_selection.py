@@ -9,8 +9,8 @@ from experiments.mutants.errors import MutantsError
 from experiments.mutants.inside import TIMED_OUT
 from experiments.mutants.mutant import Mutant, mutants_of
 from experiments.mutants.selection import Measured, Ran, concerned_tests, measure, mirrors
-from experiments.mutants.verdict import Verdict, append_verdict, load_verdicts, still_holds
-from experiments.mutants.workplace import Outcome
+from experiments.mutants.verdict import MutantVerdict, append_verdict, load_verdicts, still_holds
+from experiments.mutants.workplace import PytestRun
 
 SOURCE = "SIZE = 2\n\ndef f(a):\n    return a + 1\n"
 NEAR, FAR, OTHER = "tests/engine/test_a.py", "tests/engine/test_b.py", "tests/test_c.py"
@@ -66,14 +66,14 @@ def test_a_test_during_which_the_process_ends_is_slow_and_the_others_go_on() -> 
     """Two slow cases are enough to leave out the third."""
     answers = iter(
         [
-            Outcome(TIMED_OUT, events("t[1]", ends=False)),
-            Outcome(TIMED_OUT, events("t[2]", ends=False)),
-            Outcome(0, events("u")),
+            PytestRun(TIMED_OUT, events("t[1]", ends=False)),
+            PytestRun(TIMED_OUT, events("t[2]", ends=False)),
+            PytestRun(0, events("u")),
         ]
     )
     asked = []
 
-    def run(skip: list[str]) -> Outcome:
+    def run(skip: list[str]) -> PytestRun:
         asked.append(skip)
         return next(answers)
 
@@ -85,7 +85,7 @@ def test_a_test_during_which_the_process_ends_is_slow_and_the_others_go_on() -> 
 
 def test_a_file_that_cannot_be_collected_is_named() -> None:
     with pytest.raises(MutantsError, match=f"{NEAR} cannot be collected"):
-        measure(NEAR, "", lambda skip: Outcome(2, []))
+        measure(NEAR, "", lambda skip: PytestRun(2, []))
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_a_file_that_cannot_be_collected_is_named() -> None:
 def test_a_mutant_is_killed_by_a_failure_a_hang_or_a_crash(
     code: int | None, happened: list[tuple[str, str]], expected: tuple[str, str]
 ) -> None:
-    outcome = Outcome(code, [{"event": event, "test": test} for event, test in happened])
+    outcome = PytestRun(code, [{"event": event, "test": test} for event, test in happened])
     assert judge(outcome, tested=True) == expected
     assert judge(outcome, tested=False) == ("survived", "no test enters it")
 
 
-KILLED = Verdict("id", "killed", f"{NEAR}::test", 1.0, "source", "hash of near")
-SURVIVED = Verdict("id", "survived", "all tests pass", 1.0, "source", "hash of all")
+KILLED = MutantVerdict("id", "killed", f"{NEAR}::test", 1.0, "source", "hash of near")
+SURVIVED = MutantVerdict("id", "survived", "all tests pass", 1.0, "source", "hash of all")
 
 
 def test_the_dead_stay_dead_while_their_killer_stays_the_same() -> None:

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.parity.contestants import Job
-from experiments.parity.settings import Settings
+from experiments.parity.contestants import ParityJob
+from experiments.parity.settings import ParitySettings
 from experiments.records import Record
 from experiments.tasks import Task
-from experiments.tasks.files import Table, load_table
+from experiments.tasks.files import NumberTable, load_table
 
 INPUTS, CLASSES = 3, 2
-QUICK = Settings(hidden=8, batch_size=16, epochs=2)
+QUICK = ParitySettings(hidden=8, batch_size=16, epochs=2)
 
 
-def make_table(samples: int = 80, seed: int = 0) -> Table:
+def make_table(samples: int = 80, seed: int = 0) -> NumberTable:
     """Return points, half of them on the inner side of a bent surface."""
     x = np.random.default_rng(seed).normal(size=(samples, INPUTS))
     height = x[:, 0] + x[:, 1] * x[:, 2]
     y = (height > np.median(height)).astype(np.int64)
-    return Table(x, y, ("below", "above"))
+    return NumberTable(x, y, ("below", "above"))
 
 
 def write_csv(path: Path, samples: int = 80, seed: int = 0) -> Path:
@@ -33,11 +33,11 @@ def write_csv(path: Path, samples: int = 80, seed: int = 0) -> Path:
     return path
 
 
-def make_job(contestant: str, seed: int = 42, load=None, **changes) -> Job:
+def make_job(contestant: str, seed: int = 42, load=None, **changes) -> ParityJob:
     """Return a quick training; `changes` are of the settings, or `final`."""
     final = changes.pop("final", True)
     task = Task("tiny", "Tiny", INPUTS, CLASSES, load or partial(load_table, make_table()))
-    return Job(task, contestant, seed, replace(QUICK, **changes), final)
+    return ParityJob(task, contestant, seed, replace(QUICK, **changes), final)
 
 
 def timeless(record: Record) -> dict:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from experiments.records import Point, Record
+from experiments.records import EpochPoint, Record
 
 SEEDS = (42, 43, 44)
 SHIFTS = (-0.0004, 0.0, 0.0004)
@@ -64,8 +64,8 @@ def make_record(task: str, name: str, seed: int, accuracy: float, n_test: int = 
     )
 
 
-def _point(epoch: int, name: str, accuracy: float) -> Point:
-    point = Point(epoch, cost=1.0 / epoch, accuracy=accuracy * (1 - 0.1**epoch), seconds=0.5)
+def _point(epoch: int, name: str, accuracy: float) -> EpochPoint:
+    point = EpochPoint(epoch, cost=1.0 / epoch, accuracy=accuracy * (1 - 0.1**epoch), seconds=0.5)
     if not name.startswith("eqprop"):
         return point
     return replace(

@@ -12,7 +12,7 @@ from experiments.parity.baselines import FeedForward
 from experiments.parity.contestants import (
     EPISODES,
     FlippedBackend,
-    Job,
+    ParityJob,
     gradient_cosine,
     run_job,
 )
@@ -73,7 +73,7 @@ def count_parameters(job):
 
 @pytest.mark.parametrize("task", list(TASKS.values()), ids=list(TASKS))
 def test_contestants_have_the_same_size_and_budget(task):
-    jobs = [Job(task, name, 42, settings_for(task.name, name)) for name in ALL]
+    jobs = [ParityJob(task, name, 42, settings_for(task.name, name)) for name in ALL]
     sizes = [count_parameters(job) for job in jobs]
     assert max(sizes) <= 1.02 * min(sizes)
     assert min(sizes) > task.inputs * BUDGETS[task.name].hidden
@@ -195,9 +195,9 @@ def short_cartpole(monkeypatch):
 @pytest.mark.usefixtures("short_cartpole")
 @pytest.mark.parametrize("name", ["readout_only", "backprop_feedforward"])
 def test_a_control_task_is_also_measured_by_its_return(name):
-    record = run_job(Job(CARTPOLE, name, 42, QUICK))
+    record = run_job(ParityJob(CARTPOLE, name, 42, QUICK))
     assert record.returns.keys() == {"clone", "expert", "random"}
     assert {len(episodes) for episodes in record.returns.values()} == {EPISODES}
     assert np.mean(record.returns["random"]) < 100 < np.mean(record.returns["expert"])
     assert record.returns["clone"] != record.returns["expert"]
-    assert run_job(Job(CARTPOLE, name, 42, QUICK, final=False)).returns is None
+    assert run_job(ParityJob(CARTPOLE, name, 42, QUICK, final=False)).returns is None

@@ -14,7 +14,7 @@ from experiments.parity.settings import (
     BUDGETS,
     CHOSEN,
     USER_BUDGET,
-    Settings,
+    ParitySettings,
     settings_for,
 )
 from experiments.parity.tune import (
@@ -250,7 +250,7 @@ def test_tune_writes_what_it_chose_on_the_validation_part(tuning, capsys):
     for name, entry in chosen.items():
         assert entry["task"] == "points.csv"
         assert entry["chosen"].keys() == set(tuned_names(name))
-        Settings(**{**QUICK.as_dict(), **entry["chosen"]})
+        ParitySettings(**{**QUICK.as_dict(), **entry["chosen"]})
         assert 0.0 <= entry["accuracy"] <= 1.0
     assert tuned["best_baseline"].keys() == {"points.csv"}
     assert tuned["best_baseline"]["points.csv"] in BASELINES

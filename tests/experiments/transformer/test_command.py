@@ -18,13 +18,13 @@ from engine.model.params import Params, initial_params
 from experiments.transformer import __main__ as command
 from experiments.transformer import measures, report, training
 from experiments.transformer.measures import examine, held_out
-from experiments.transformer.outcomes import Outcome, load_outcome, run_job, save_outcome
+from experiments.transformer.outcomes import TransformerOutcome, load_outcome, run_job, save_outcome
 from experiments.transformer.sequences import TASKS, TEST, TRAINING, parts_of
-from experiments.transformer.settings import GOAL_TOKENS, GOALS, Settings, settings_for
+from experiments.transformer.settings import GOAL_TOKENS, GOALS, TransformerSettings, settings_for
 from experiments.transformer.summary import arrange
-from experiments.transformer.training import BACKPROP, EQPROP, Job, learning_rate, train
+from experiments.transformer.training import BACKPROP, EQPROP, TransformerJob, learning_rate, train
 
-TINY = Settings(
+TINY = TransformerSettings(
     vocabulary=3,
     length=5,
     width=8,
@@ -38,7 +38,7 @@ TINY = Settings(
 
 
 def test_the_rate_rises_over_the_warm_up_and_falls_as_a_cosine() -> None:
-    plain = Settings(vocabulary=50, length=8, updates=100, lr=0.5, last_rate=0.1)
+    plain = TransformerSettings(vocabulary=50, length=8, updates=100, lr=0.5, last_rate=0.1)
     warm = replace(plain, warm_up=10)
     assert learning_rate(plain, 0) == 0.5
     assert learning_rate(plain, 100) == pytest.approx(0.05)
@@ -49,8 +49,11 @@ def test_the_rate_rises_over_the_warm_up_and_falls_as_a_cosine() -> None:
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> dict[str, Outcome]:
-    return {method: run_job(Job("reversal", method, 42, TINY)) for method in (EQPROP, BACKPROP)}
+def outcomes() -> dict[str, TransformerOutcome]:
+    return {
+        method: run_job(TransformerJob("reversal", method, 42, TINY))
+        for method in (EQPROP, BACKPROP)
+    }
 
 
 @pytest.fixture
@@ -59,14 +62,14 @@ def backend() -> NumbaBackend:
 
 
 @pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, Outcome]) -> list[str]:
+def tiny(monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, TransformerOutcome]) -> list[str]:
     """Give the command runs that are done already; return the keys of those it asks for."""
     asked: list[str] = []
 
-    def settings(task: str, vocabulary: int, length: int, quick: bool) -> Settings:
+    def settings(task: str, vocabulary: int, length: int, quick: bool) -> TransformerSettings:
         return replace(TINY, vocabulary=vocabulary, length=length)
 
-    def known(job: Job, watch: Callable[[int], None]) -> Outcome:
+    def known(job: TransformerJob, watch: Callable[[int], None]) -> TransformerOutcome:
         asked.append(job.key)
         watch(20)
         return outcomes[job.method]
@@ -81,11 +84,13 @@ def _call(folder: Path, *options: str) -> int:
     return command.main([*tiny, *options, "--out", str(folder)])
 
 
-def _jobs(*options: str) -> list[Job]:
+def _jobs(*options: str) -> list[TransformerJob]:
     return command._jobs(command._parser().parse_args(options))
 
 
-def test_an_outcome_is_read_back_as_it_was(tmp_path: Path, outcomes: dict[str, Outcome]) -> None:
+def test_an_outcome_is_read_back_as_it_was(
+    tmp_path: Path, outcomes: dict[str, TransformerOutcome]
+) -> None:
     save_outcome(tmp_path, "one", outcomes[EQPROP])
     assert load_outcome(tmp_path / "one.json") == outcomes[EQPROP]
     (tmp_path / "one.json").write_text("{}", encoding="utf-8")
@@ -105,7 +110,7 @@ def test_both_methods_start_alike_and_see_the_same_sequences(
         monkeypatch.setattr(training, step, note)
     monkeypatch.setattr(training, "measure_moment", lambda *_: None)
     for method in (EQPROP, BACKPROP):
-        train(Job("reversal", method, 42, TINY))
+        train(TransformerJob("reversal", method, 42, TINY))
     assert len(seen["train_step"]) == 3 * TINY.updates
     for one, other in zip(*seen.values(), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -115,7 +120,7 @@ def test_both_methods_start_alike_and_see_the_same_sequences(
 
 
 def test_at_the_start_the_estimated_gradient_is_that_of_autograd(
-    outcomes: dict[str, Outcome],
+    outcomes: dict[str, TransformerOutcome],
 ) -> None:
     first = outcomes[EQPROP].curve[0]
     assert first.update == 0
@@ -126,7 +131,7 @@ def test_at_the_start_the_estimated_gradient_is_that_of_autograd(
 @pytest.mark.parametrize("method", [EQPROP, BACKPROP])
 def test_training_by_either_method_lowers_the_cost(method: str) -> None:
     longer = replace(TINY, updates=40, batch=16, lr=0.02, unrolled_steps=8)
-    first, last = train(Job("copy", method, 42, longer)).curve
+    first, last = train(TransformerJob("copy", method, 42, longer)).curve
     assert last.cost < 0.7 * first.cost
     assert last.accuracy > first.accuracy
 
@@ -255,7 +260,7 @@ def test_an_interruption_keeps_what_is_finished(
 ) -> None:
     real = command.run_job
 
-    def stop_at_backprop(job: Job, watch: Callable[[int], None]) -> Outcome:
+    def stop_at_backprop(job: TransformerJob, watch: Callable[[int], None]) -> TransformerOutcome:
         if job.method == BACKPROP:
             raise KeyboardInterrupt
         return real(job, watch)
@@ -278,7 +283,9 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
 
 
 @pytest.fixture
-def perfect(outcomes: dict[str, Outcome], monkeypatch: pytest.MonkeyPatch) -> Outcome:
+def perfect(
+    outcomes: dict[str, TransformerOutcome], monkeypatch: pytest.MonkeyPatch
+) -> TransformerOutcome:
     """A run that reaches the goal set for it."""
     run = outcomes[EQPROP]
     monkeypatch.setitem(GOALS, run.kind, 1.0)
@@ -286,7 +293,7 @@ def perfect(outcomes: dict[str, Outcome], monkeypatch: pytest.MonkeyPatch) -> Ou
 
 
 def test_a_goal_is_missed_by_one_seed_one_token_or_one_unsettled_sequence(
-    perfect: Outcome, monkeypatch: pytest.MonkeyPatch
+    perfect: TransformerOutcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = perfect.settled
     for changed, reached in (
@@ -309,7 +316,7 @@ def test_a_gradient_that_strays_misses_its_goal(
     cosine: float,
     code: int,
     word: str,
-    perfect: Outcome,
+    perfect: TransformerOutcome,
     tmp_path: Path,
     tiny: list[str],
     monkeypatch: pytest.MonkeyPatch,

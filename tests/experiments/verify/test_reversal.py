@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.transformer.measures import Answers, Moment, Multistability
-from experiments.transformer.outcomes import Outcome
+from experiments.transformer.outcomes import TransformerOutcome
 from experiments.transformer.sequences import TEST, draw_sequences
 from experiments.transformer.training import training_batches
 from experiments.verify.track import Effort, Size, Status
@@ -34,7 +34,7 @@ def made_up(monkeypatch):
             moments = tuple(
                 Moment(k, 0.1, 1.0, c, 0.0, 30, 10, 0) for k, c in enumerate((1.0, cosine))
             )
-            return Outcome(
+            return TransformerOutcome(
                 job.task, job.method, job.seed, job.settings.as_dict(), 100, answers, answers,
                 Multistability(50, 5, 1, 0, 0), (((0.0, 1.0), (1.0, 0.0)),) * 2, moments, 1.0,
             )  # fmt: skip

@@ -12,7 +12,7 @@ from engine.learning.spectral import SpectralCap
 from experiments.records import Record
 from experiments.verify import peak_memory
 from experiments.verify.track import Effort, Size, Status, Track
-from experiments.verify.track_outcomes import Outcome, run_track
+from experiments.verify.track_outcomes import TrackOutcome, run_track
 from experiments.verify.tracks import (
     backprop_parity,
     constant_memory,
@@ -29,11 +29,11 @@ from tests.experiments.verify.verify_faults import hoarding
 TINY = Size(1, 1)
 
 
-def run(track: Track, size: Size = TINY) -> Outcome:
+def run(track: Track, size: Size = TINY) -> TrackOutcome:
     return run_track(replace(track, sizes=dict.fromkeys(Effort, size)), Effort.QUICK)
 
 
-def missed(outcome: Outcome) -> list[str]:
+def missed(outcome: TrackOutcome) -> list[str]:
     assert outcome.finding is not None, outcome.error
     return [check.name for check in outcome.finding.checks if not check.held]
 
@@ -396,7 +396,7 @@ def made_up_controls(monkeypatch):
             name = titles[variant.title]
             wobble = 0.003 * np.random.default_rng([seed, len(name)]).standard_normal()
             spread = 0.0 if name == "cut" else 1.0
-            return controls.Trained(accuracies[name] + wobble, 360, 0.1, np.zeros(3), spread)
+            return controls.TrainedVariant(accuracies[name] + wobble, 360, 0.1, np.zeros(3), spread)
 
         monkeypatch.setattr(controls, "train_variant", made_up)
 
@@ -440,7 +440,7 @@ def test_without_a_nudge_only_the_readout_learns_and_a_cut_path_carries_nothing(
 def test_the_control_track_sees_a_control_that_changes_nothing(monkeypatch):
     """With every control trained like the whole network, none hurts."""
     whole = {"looped": controls.VARIANTS["looped"], "layered": controls.VARIANTS["layered"]}
-    trained: dict[tuple[str, int], controls.Trained] = {}
+    trained: dict[tuple[str, int], controls.TrainedVariant] = {}
     original = controls.train_variant
 
     def unaltered(variant, seed, epochs):
