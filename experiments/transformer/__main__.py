@@ -30,10 +30,11 @@ from experiments.pool import as_finished
 from experiments.progress import progress_bars, repeating
 from experiments.shell import guarded, make_console
 from experiments.transformer.outcomes import TransformerOutcome, load_outcome, run_job, save_outcome
+from experiments.transformer.parts import readout_of
 from experiments.transformer.report import print_summary, write_report
 from experiments.transformer.sequences import TASKS, SequenceError
 from experiments.transformer.settings import FIRST_SEED, settings_for
-from experiments.transformer.training import BACKPROP, EQPROP, TransformerJob, targets_of
+from experiments.transformer.training import BACKPROP, EQPROP, TransformerJob
 
 SEEDS = 3
 COMPARED = (("reversal", 10, 8), ("reversal", 50, 8))
@@ -156,7 +157,7 @@ def _compile(job: TransformerJob) -> None:
     network = job.settings.network
     backend = NumbaBackend(network, Params(network, np.zeros(network.size, np.float32)))
     tokens = np.zeros((1, network.inputs), np.int64)
-    clamped = backend.clamp(tokens, targets_of(network, tokens))
+    clamped = backend.clamp(tokens, readout_of(network).targets(tokens))
     settled = backend.relax(clamped, job.settings.beta, job.settings.nudged)
     backend.accumulate(clamped, settled, np.zeros(network.size, np.float32), energy=1.0)
 

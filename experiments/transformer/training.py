@@ -10,14 +10,13 @@ from adapters.torch_arrays import torch, unpack
 from adapters.torch_autograd import loss, relax_through
 from engine.arrays import FloatArray, IntArray
 from engine.compiled.backend import NumbaBackend
-from engine.couplings.attention import Attention
-from engine.couplings.tokens import TokenReadout
 from engine.learning.optimizer import Adam, scheduled
 from engine.learning.run import Run
 from engine.learning.training import Training, descend, train_step
 from engine.model.network import Network
 from engine.model.params import initial_params
 from experiments.transformer.measures import Moment, measure_moment
+from experiments.transformer.parts import attention_of, readout_of
 from experiments.transformer.sequences import TASKS, TRAINING, draw_sequences
 from experiments.transformer.settings import TransformerSettings
 
@@ -77,7 +76,7 @@ def train(job: TransformerJob, watch: Callable[[int], None] | None = None) -> Tr
             curve.append(measure_moment(backend, settings, task, job.seed, update))
             outside += time.process_time() - paused
         now = replace(training, optimizer=Adam(learning_rate(settings, update)))
-        batch = x.astype(np.float32), targets_of(network, task.answer(x))
+        batch = x.astype(np.float32), readout_of(network).targets(task.answer(x))
         if job.method == EQPROP:
             train_step(backend, *batch, now, run, 1)
         else:
@@ -104,22 +103,13 @@ def training_batches(settings: TransformerSettings, seed: int) -> Iterator[IntAr
 
 
 def decay_rates(network: Network, rate: float) -> dict[str, FloatArray]:
-    """Return the decay of each attention: queries and keys decay, what they route does not."""
-    rates = {}
-    for coupling in network.couplings:
-        if isinstance(coupling, Attention):
-            block = np.zeros(network.blocks[coupling.name].shape, np.float32)
-            heads = coupling.split(block, network.shapes[coupling.layer][0])
-            heads.query[...] = rate
-            heads.key[...] = rate
-            rates[coupling.name] = block
-    return rates
-
-
-def targets_of(network: Network, answers: IntArray) -> FloatArray:
-    """Return answers as the targets of the network's read-out."""
-    assert isinstance(network.readout, TokenReadout)
-    return network.readout.targets(answers)
+    """Return the decay of the attention: queries and keys decay, what they route does not."""
+    attention = attention_of(network)
+    block: FloatArray = np.zeros(network.blocks[attention.name].shape, np.float32)
+    heads = attention.split(block, network.shapes[attention.layer][0])
+    heads.query[...] = rate
+    heads.key[...] = rate
+    return {attention.name: block}
 
 
 def backprop_step(

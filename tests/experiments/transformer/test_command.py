@@ -19,6 +19,7 @@ from experiments.transformer import __main__ as command
 from experiments.transformer import measures, report, training
 from experiments.transformer.measures import examine, held_out
 from experiments.transformer.outcomes import TransformerOutcome, load_outcome, run_job, save_outcome
+from experiments.transformer.parts import readout_of
 from experiments.transformer.sequences import TASKS, TEST, TRAINING, parts_of
 from experiments.transformer.settings import GOAL_TOKENS, GOALS, TransformerSettings, settings_for
 from experiments.transformer.summary import arrange
@@ -144,7 +145,7 @@ def test_a_long_gradient_of_backprop_is_cut_and_a_short_one_is_not(
         training, "descend", lambda _, __, run, total: lengths.append(np.linalg.norm(run.gradient))
     )
     x = held_out(TINY, 42)
-    y = training.targets_of(TINY.network, x)
+    y = readout_of(TINY.network).targets(x)
     run = Run.start(TINY.network, 2, np.float32, 0)
     for longest in (1e9, 1e-3):
         settings = replace(TINY, longest=longest, unrolled_steps=3)
