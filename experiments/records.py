@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Point:
+class EpochPoint:
     """One epoch of a run.
 
     `accuracy` is on the test part: it is drawn, and decides nothing. `cosine` is that of the
@@ -39,7 +39,7 @@ class Record:
     majority_rate: float
     parameters: int
     settings: dict[str, Any]
-    curve: tuple[Point, ...]
+    curve: tuple[EpochPoint, ...]
     returns: dict[str, list[float]] | None
     """Returns of the `clone`, the `expert` and a `random` policy, episode by episode."""
     seconds: float
@@ -59,7 +59,7 @@ def load_record(path: Path) -> Record | None:
     """Read a record; `None` if the file is not there or not a record."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
-        fields["curve"] = tuple(Point(**point) for point in fields["curve"])
+        fields["curve"] = tuple(EpochPoint(**point) for point in fields["curve"])
         return Record(**fields)
     except (OSError, ValueError, TypeError, KeyError):
         return None

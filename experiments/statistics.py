@@ -48,7 +48,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """EqProp minus baseline on one task: estimates, and p-values before any correction.
 
     `interval` is the two-sided 95 % interval of the mean difference. The equivalence test at 5 %
@@ -75,7 +75,7 @@ class Comparison:
 class Judgement:
     """A comparison, its p-values after Holm's correction over the tasks, and the verdict."""
 
-    comparison: Comparison
+    comparison: PairedComparison
     p_equivalence: float
     p_difference: float
     p_chance: float
@@ -89,7 +89,7 @@ def compare(
     n_test: int | Sequence[int],
     majority_rate: float | Sequence[float],
     margin: float,
-) -> Comparison:
+) -> PairedComparison:
     """Compare paired accuracies, one pair for each seed, as fractions of `n_test` samples.
 
     `n_test` and `majority_rate` are one number, or one for each seed if the test part changes.
@@ -119,7 +119,7 @@ def compare(
     interval, p_equivalence, p_difference = _test_difference(
         difference, margin, 1 / int(samples.min())
     )
-    return Comparison(
+    return PairedComparison(
         seeds=len(first),
         eqprop=_score(first, samples, rates),
         baseline=_score(second, samples, rates),
@@ -133,7 +133,7 @@ def compare(
 
 
 def judge(
-    comparisons: Mapping[str, Comparison], significance: float = SIGNIFICANCE
+    comparisons: Mapping[str, PairedComparison], significance: float = SIGNIFICANCE
 ) -> dict[str, Judgement]:
     """Give a verdict for each task, with Holm's correction over the tasks for each of three tests.
 
@@ -173,7 +173,7 @@ def holm(p_values: Sequence[float]) -> FloatArray:
 
 
 def _verdict(
-    case: Comparison,
+    case: PairedComparison,
     p_equivalence: float,
     p_difference: float,
     p_chance: float,

@@ -22,7 +22,6 @@ from engine.learning.predict import checked_data, evaluate
 from engine.learning.run import Epoch, Run
 from engine.learning.spectral import AUTO_CAP, SpectralCap
 from engine.model.params import Params
-from engine.progress import progress_bar
 
 
 @checked
@@ -79,6 +78,9 @@ class Training:
 
 Step: TypeAlias = Callable[[Backend, FloatArray, FloatArray, Training, Run, int], Report]
 """One update from a batch `x`, `y`; the last number is the length of the schedule in steps."""
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Is told how many batches are done, of how many, and how the last whole epoch went."""
 
 
 @checked
@@ -144,12 +146,16 @@ def fit(
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] | None = None,
     step: Step = train_step,
+    progress: Progress | None = None,
 ) -> list[Epoch]:
     """Train the parameters that `backend` holds; return what was measured in each epoch.
 
     `y` holds class labels `(samples,)` or targets `(samples, outputs)`. With `checkpoint`, every
     finished epoch is saved there, and `resume` goes on from it: the result is the same, bit for
     bit, as without the interruption.
+
+    Nothing is printed. `on_epoch` is told what each epoch measured, and `progress(done, total,
+    note)` is called after each batch, for a bar or a line on a terminal.
     """
     training = training or Training()
     _check_settings(backend, training, validation is not None)
@@ -160,8 +166,8 @@ def fit(
     identity = _identity(training, inputs, targets, held_out)
     run = _begin(backend, training, identity, checkpoint if resume else None)
     warned = isinstance(training.beta, str) and not isinstance(training.estimator, tuple)
-    with progress_bar() as bar, fitting_threads(backend.network, training.batch_size):
-        task = bar.add_task("training", total=training.epochs, completed=run.epoch, note="")
+    step = step if progress is None else _watched(step, progress)
+    with fitting_threads(backend.network, training.batch_size):
         while run.epoch < training.epochs and not _is_stale(run, training):
             epoch = _train_epoch(backend, inputs, targets, training, run, step)
             if validation is not None:
@@ -175,7 +181,6 @@ def fit(
             warned = warned or warn_unsafe(backend, _largest_beta(backend, training))
             if on_epoch is not None:
                 on_epoch(epoch)
-            bar.update(task, advance=1, note=epoch.summary())
     if training.patience is not None and run.best_theta is not None:
         backend.load(Params(backend.network, run.best_theta.astype(backend.dtype)))
     return run.history
@@ -241,6 +246,19 @@ def _train_epoch(
         unsettled += share * report.unsettled
     seconds = time.perf_counter() - began
     return Epoch(run.epoch + 1, cost, free_steps, nudged_steps, unsettled, seconds)
+
+
+def _watched(step: Step, progress: Progress) -> Step:
+    """Return the step that also tells how far the training is."""
+
+    def watched(
+        backend: Backend, x: FloatArray, y: FloatArray, training: Training, run: Run, total: int
+    ) -> Report:
+        report = step(backend, x, y, training, run, total)
+        progress(run.step, total, run.history[-1].summary() if run.history else "")
+        return report
+
+    return watched
 
 
 def _largest_beta(backend: Backend, training: Training) -> float:

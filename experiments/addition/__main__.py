@@ -18,12 +18,11 @@ from rich.console import Console
 
 from adapters.torch_arrays import pick_device
 from engine.errors import EngineError
-from engine.progress import progress_bar
 from experiments.addition import eqprop_command, training_command
 from experiments.addition.checkpoint import load_checkpoint
 from experiments.addition.config import AdditionError
 from experiments.addition.data import LIMIT, TEST_SEEDS, Pairs, decode, prompts
-from experiments.addition.evaluate import FAILURES_SHOWN, Score, answerer, as_result, benchmark
+from experiments.addition.evaluate import FAILURES_SHOWN, SumScore, answerer, as_result, benchmark
 from experiments.addition.log import LogSettings, write_log
 from experiments.options import (
     add_out,
@@ -34,6 +33,7 @@ from experiments.options import (
     positive,
 )
 from experiments.output import prepare_output
+from experiments.progress import progress_bars
 from experiments.records import write_text
 from experiments.reporting.document import Table
 from experiments.reporting.terminal_table import rich_table
@@ -70,13 +70,14 @@ def evaluate(options: argparse.Namespace, console: Console) -> int:
     if options.output is not None:
         prepare_output(options.output.parent, options.output.name)
     checkpoint = load_checkpoint(options.checkpoint)
-    with progress_bar() as bar:
-        task = bar.add_task("test sets", total=len(TEST_SEEDS), note="")
+    with progress_bars() as show:
+        show("test sets", 0, len(TEST_SEEDS), "")
 
-        def advance(score: Score) -> None:
-            bar.update(task, advance=1, note=f"seed {score.seed}: {score.exact:,} exact")
+        def on_score(score: SumScore) -> None:
+            done = TEST_SEEDS.index(score.seed) + 1
+            show("test sets", done, len(TEST_SEEDS), f"seed {score.seed}: {score.exact:,} exact")
 
-        scores = benchmark(answerer(checkpoint, options.device), advance)
+        scores = benchmark(answerer(checkpoint, options.device), on_score)
     result = as_result(str(options.checkpoint), checkpoint, scores)
     rows = tuple(
         (str(s.seed), f"{s.exact:,} of {s.total:,}", f"{s.token_accuracy:.4%}") for s in scores

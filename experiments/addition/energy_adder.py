@@ -15,7 +15,6 @@ from adapters.torch_autograd import bptt_gradient
 from engine.arrays import IntArray
 from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
-from engine.couplings.tokens import TokenReadout
 from engine.learning.optimizer import Adam, scheduled
 from engine.learning.run import Run
 from engine.learning.training import Training, descend, train_step
@@ -24,6 +23,7 @@ from engine.model.network import Network
 from engine.model.params import initial_params
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import percent
+from experiments.transformer.parts import readout_of
 from experiments.transformer.sequences import TEST, TRAINING, VALIDATION, draw_sequences
 from experiments.transformer.training import EQPROP, METHODS, decay_rates
 
@@ -111,7 +111,7 @@ def count_exact(
     backend: NumbaBackend, settings: EnergySettings, rows: IntArray, answers: IntArray
 ) -> tuple[int, float, float]:
     """Return exact sums, the share of right digits of sums, and the share that did not settle."""
-    readout = _readout(backend.network)
+    readout = readout_of(backend.network)
     said, unsettled = [], 0
     for first in range(0, len(rows), BATCH):
         clamped = backend.clamp(rows[first : first + BATCH])
@@ -143,7 +143,7 @@ def train_adder(settings: EnergySettings, method: str, seed: int) -> EnergyResul
         rows, answers = draw_sums(rng, TRAINING, settings.batch, settings.digits)
         share = scheduled("cosine", update, settings.updates, settings.last_rate)
         now = replace(training, optimizer=Adam(settings.lr * share))
-        x, y = rows.astype(np.float32), _readout(network).targets(answers)
+        x, y = rows.astype(np.float32), readout_of(network).targets(answers)
         began = time.perf_counter()
         if method == EQPROP:
             train_step(backend, x, y, now, run, 1)
@@ -184,8 +184,3 @@ def result_table(results: list[EnergyResult]) -> Table:
         "On sums that were held out. Of random guesses one digit in ten is right.",
         text_columns=2,
     )
-
-
-def _readout(network: Network) -> TokenReadout:
-    assert isinstance(network.readout, TokenReadout)
-    return network.readout

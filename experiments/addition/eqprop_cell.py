@@ -18,7 +18,7 @@ from engine.learning.optimizer import Adam
 from engine.learning.predict import predict_outputs
 from engine.learning.run import Epoch
 from engine.learning.spectral import SpectralCap
-from engine.learning.training import Training, fit
+from engine.learning.training import Progress, Training, fit
 from engine.model.builders import layered
 from engine.model.params import initial_params
 from experiments.addition.data import DIGITS, SUM_DIGITS, Numbers, Pairs
@@ -79,7 +79,9 @@ def read(outputs: FloatArray) -> tuple[Numbers, Numbers]:
     return digit, carry
 
 
-def train_cell(settings: CellSettings, seed: int) -> tuple[Backend, list[Epoch]]:
+def train_cell(
+    settings: CellSettings, seed: int, progress: Progress | None = None
+) -> tuple[Backend, list[Epoch]]:
     """Train a cell by free and nudged phases on all its cases."""
     network = layered((INPUTS, *settings.hidden, OUTPUTS))
     backend = NumbaBackend(network, initial_params(network, np.random.default_rng(seed)))
@@ -92,7 +94,7 @@ def train_cell(settings: CellSettings, seed: int) -> tuple[Backend, list[Epoch]]
         cap=SpectralCap(settings.cap, every=5),
         seed=seed,
     )
-    return backend, fit(backend, *all_cases(), training)
+    return backend, fit(backend, *all_cases(), training, progress=progress)
 
 
 def count_right_cases(backend: Backend, relaxation: Relaxation) -> int:
@@ -122,9 +124,11 @@ def add(backend: Backend, pairs: Pairs, relaxation: Relaxation) -> tuple[Numbers
     return sums, steps / count, unsettled / count
 
 
-def judge_cell(settings: CellSettings, seed: int, pairs: Pairs) -> CellResult:
+def judge_cell(
+    settings: CellSettings, seed: int, pairs: Pairs, progress: Progress | None = None
+) -> CellResult:
     """Train the cell of a seed and let it add."""
-    backend, _ = train_cell(settings, seed)
+    backend, _ = train_cell(settings, seed, progress)
     right = count_right_cases(backend, settings.free)
     sums, steps, unsettled = add(backend, pairs, settings.free)
     exact = int((sums == pairs.a + pairs.b).sum())

@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from engine.progress import progress_bar
 from experiments.addition.data import TEST_SEEDS, TEST_SIZE, Pairs, holdout
 from experiments.addition.energy_adder import (
     EnergyResult,
@@ -24,6 +24,7 @@ from experiments.addition.reliability import reliability
 from experiments.options import add_out, add_workers, positive, seed_count, seed_number, whole
 from experiments.output import prepare_output
 from experiments.pool import as_finished
+from experiments.progress import progress_bars
 from experiments.records import write_text
 from experiments.reporting.document import Table
 from experiments.reporting.terminal_table import rich_table
@@ -41,7 +42,9 @@ def cell(options: argparse.Namespace, console: Console) -> int:
     parts = [holdout(seed).test for seed in TEST_SEEDS]
     a, b = np.concatenate([p.a for p in parts]), np.concatenate([p.b for p in parts])
     pairs = Pairs(a, b)[: options.sums]
-    results = [judge_cell(settings, options.seed + k, pairs) for k in range(options.seeds)]
+    seeds = range(options.seed, options.seed + options.seeds)
+    with progress_bars() as show:
+        results = [judge_cell(settings, k, pairs, partial(show, f"seed {k}")) for k in seeds]
     console.print(rich_table(_cell_table(results), console.width))
     solved = sum(result.exact == result.total for result in results)
     share = reliability(solved, len(results))
@@ -61,11 +64,11 @@ def energy(options: argparse.Namespace, console: Console) -> int:
         for digits, k, method in product(options.digits, range(options.seeds), METHODS)
     ]
     found: dict[int, EnergyResult] = {}
-    with progress_bar() as bar:
-        task = bar.add_task("trainings", total=len(runs), note="")
+    with progress_bars() as show:
+        show("trainings", 0, len(runs), "")
         for number, result in as_finished(_train, runs, options.workers):
             found[number] = result
-            bar.update(task, advance=1, note=f"{result.exact:,} of {result.total:,} exact")
+            show("trainings", len(found), len(runs), f"{result.exact:,} of {result.total:,} exact")
     results = [found[number] for number in range(len(runs))]
     console.print(rich_table(result_table(results), console.width))
     content = {"settings": [asdict(run[0]) for run in runs], "results": list(map(asdict, results))}

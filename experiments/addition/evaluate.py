@@ -30,7 +30,7 @@ FAILURES_SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Failure:
+class WrongSum:
     """A sum that came out wrong; `answer` is `None` where the answer is no number."""
 
     seed: int
@@ -40,14 +40,14 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Score:
+class SumScore:
     """Result on the test set of a seed."""
 
     seed: int
     exact: int
     total: int
     token_accuracy: float
-    failures: tuple[Failure, ...]
+    failures: tuple[WrongSum, ...]
 
 
 def answerer(checkpoint: Checkpoint, device: str = "cpu") -> Answerer:
@@ -69,20 +69,22 @@ def answerer(checkpoint: Checkpoint, device: str = "cpu") -> Answerer:
     return by_torch
 
 
-def score(answer: Answerer, pairs: Pairs, seed: int) -> Score:
+def score(answer: Answerer, pairs: Pairs, seed: int) -> SumScore:
     """Ask for every sum and compare all eleven digits."""
     answers = answer(prompts(pairs))
     right = right_digits(answers, pairs)
     wrong = np.flatnonzero(~right.all(axis=1))
     said = decode(answers[wrong])
     failures = tuple(
-        Failure(seed, int(pairs.a[row]), int(pairs.b[row]), value)
+        WrongSum(seed, int(pairs.a[row]), int(pairs.b[row]), value)
         for row, value in zip(wrong, said, strict=True)
     )
-    return Score(seed, len(pairs) - len(wrong), len(pairs), float(right.mean()), failures)
+    return SumScore(seed, len(pairs) - len(wrong), len(pairs), float(right.mean()), failures)
 
 
-def benchmark(answer: Answerer, on_score: Callable[[Score], None] | None = None) -> list[Score]:
+def benchmark(
+    answer: Answerer, on_score: Callable[[SumScore], None] | None = None
+) -> list[SumScore]:
     """Score a model on the ten published test sets."""
     scores = []
     for seed in TEST_SEEDS:
@@ -92,7 +94,7 @@ def benchmark(answer: Answerer, on_score: Callable[[Score], None] | None = None)
     return scores
 
 
-def as_result(name: str, checkpoint: Checkpoint, scores: list[Score]) -> dict[str, Any]:
+def as_result(name: str, checkpoint: Checkpoint, scores: list[SumScore]) -> dict[str, Any]:
     """Return the scores as the table of a JSON file, with every failure."""
     exact, total = sum(s.exact for s in scores), sum(s.total for s in scores)
     return {

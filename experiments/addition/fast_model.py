@@ -16,7 +16,7 @@ from experiments.addition.config import ModelConfig
 from experiments.addition.data import POSITIONS, PROMPT, TARGETS, Tokens
 from experiments.addition.kernels import LANES, LAYER_EPS, RMS_EPS, Gradients, Scratch, Weights
 from experiments.addition.parameters import Blocks, Factors, Layout, qkv_factors, take
-from experiments.addition.table_kernels import Embedding, Normed, Tables
+from experiments.addition.table_kernels import Normed, TableSources, TokenTables
 
 BASE = "blocks.0"
 
@@ -30,7 +30,7 @@ class _Composed(NamedTuple):
     """What the chain rule needs again."""
 
     blocks: Blocks
-    embedding: Embedding
+    embedding: TableSources
     mixing: FloatArray
     proj: FloatArray
 
@@ -38,9 +38,9 @@ class _Composed(NamedTuple):
 class _Memory(NamedTuple):
     """What is allocated once."""
 
-    tables: Tables
+    tables: TokenTables
     between: Normed
-    by_embedding: Embedding
+    by_embedding: TableSources
     by_weights: Gradients
     scratch: Scratch
 
@@ -89,7 +89,7 @@ class FastModel:
         tokens, positions = blocks["token_emb.weight"], self._positions(blocks)
         maps, mixing = self._attention_maps(blocks)
         norm = self._norm(blocks, f"{BASE}.ln1")
-        embedding = Embedding(tokens, positions, norm, *map(np.ascontiguousarray, maps))
+        embedding = TableSources(tokens, positions, norm, *map(np.ascontiguousarray, maps))
         proj = self._linear(blocks, f"{BASE}.attn.proj")
         if self._memory is None or self._memory.tables.key.dtype != flat.dtype:
             tables, between = table_kernels.tables(embedding), table_kernels.normed(embedding)
@@ -115,7 +115,7 @@ class FastModel:
     def _pull_back(self, memory: _Memory, was: _Composed) -> FloatArray:
         """Return the gradient by the parameters, from those by matrices and tables."""
         by, by_embedding = memory.by_weights, memory.by_embedding
-        by_tables = Tables(by.residual, by.query, by.key, by.value)
+        by_tables = TokenTables(by.residual, by.query, by.key, by.value)
         centred = not self.config.use_rmsnorm
         table_kernels.pull_back(was.embedding, centred, by_tables, memory.between, by_embedding)
         flat = np.zeros(self.layout.size, by.up.dtype)
@@ -159,7 +159,7 @@ class FastModel:
         return pairs
 
     def _pull_back_attention(
-        self, by: Embedding, by_mixing: FloatArray, blocks: Blocks, into: Blocks
+        self, by: TableSources, by_mixing: FloatArray, blocks: Blocks, into: Blocks
     ) -> None:
         scale = by_mixing.dtype.type(1 / math.sqrt(self.config.d_model))
         (a_q, b_q), (_, b_k), _ = self._dense_factors(blocks)

@@ -21,7 +21,7 @@ NORM_EPS = 1e-6
 """Added to the norm when clipping, as torch does."""
 
 
-class Learner(Protocol):
+class SeedLearner(Protocol):
     """What the training loop asks of either."""
 
     def learn(self, rows: npt.NDArray[np.int64], step: int) -> FloatArray:
@@ -88,7 +88,7 @@ class CompiledLearner:
         return self._flat.copy(), self._moments.copy()
 
 
-class TorchLearner:
+class StackLearner:
     """All seeds as one batched model, on any device of torch."""
 
     def __init__(
@@ -158,8 +158,8 @@ def make_learner(
     frozen: Sequence[Blocks],
     moments: FloatArray,
     device: str,
-) -> Learner:
+) -> SeedLearner:
     """Return the compiled learner on a CPU where it knows the model, else the torch stack."""
     if pick_device(device, np.float32).type == "cpu" and runs_compiled(config):
         return CompiledLearner(config, train, flat, frozen, moments)
-    return TorchLearner(config, train, flat, frozen, moments, device)
+    return StackLearner(config, train, flat, frozen, moments, device)

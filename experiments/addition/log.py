@@ -11,7 +11,7 @@ from typing import Any
 from experiments.addition.checkpoint import load_checkpoint
 from experiments.addition.config import ModelConfig, TrainConfig
 from experiments.addition.evaluate import answerer, as_result, benchmark
-from experiments.addition.runs import GROKKED, Run
+from experiments.addition.seed_run import GROKKED, SeedRun
 from experiments.addition.train import train_all
 from experiments.records import write_text
 from experiments.reporting.document import Block, Bullets, Code, Document, Section
@@ -57,13 +57,15 @@ def write_log(settings: LogSettings, say: Callable[[str], None]) -> Path:
     return path
 
 
-def _train(settings: LogSettings, say: Callable[[str], None]) -> list[tuple[Run, dict[str, Any]]]:
+def _train(
+    settings: LogSettings, say: Callable[[str], None]
+) -> list[tuple[SeedRun, dict[str, Any]]]:
     """Finish both trainings side by side."""
     runs = []
     for seed in SEEDS:
         folder = settings.out / "runs" / f"repro_456_s{seed}"
         train = TrainConfig(seed=seed, train_steps=settings.train_steps)
-        run = Run(folder, PUBLISHED_MODEL, train, settings.device, fresh=False)
+        run = SeedRun(folder, PUBLISHED_MODEL, train, settings.device, fresh=False)
         say(f"{folder.name}: {'done before' if run.finished else f'training from step {run.step}'}")
         runs.append(run)
     folders, trains = [run.folder for run in runs], [run.train for run in runs]
@@ -86,7 +88,7 @@ def _evaluate(
 
 
 def _training_section(
-    name: str, settings: LogSettings, run: Run, summary: dict[str, Any]
+    name: str, settings: LogSettings, run: SeedRun, summary: dict[str, Any]
 ) -> Section:
     model = run.model
     command = (
@@ -125,7 +127,8 @@ def _evaluation_section(
 
 
 def _conclusions(
-    trainings: Sequence[tuple[Run, dict[str, Any]]], reference: tuple[Path, Path, dict[str, Any]]
+    trainings: Sequence[tuple[SeedRun, dict[str, Any]]],
+    reference: tuple[Path, Path, dict[str, Any]],
 ) -> tuple[str, ...]:
     solved = [str(summary["seed"]) for _, summary in trainings if summary["grokked"]]
     failed = [str(summary["seed"]) for _, summary in trainings if not summary["grokked"]]

@@ -10,7 +10,7 @@ import matplotlib
 from matplotlib.figure import Figure as Drawing
 from scipy import stats
 
-from experiments.addition.runs import GROKKED, Metric
+from experiments.addition.seed_run import GROKKED, MetricRow
 from experiments.records import write_bytes, write_text
 from experiments.reporting.document import Document, Figure, Section, Table
 from experiments.reporting.markdown_page import render_markdown
@@ -77,7 +77,7 @@ def write_group(
     folder: Path,
     command: str,
     summaries: Sequence[Mapping[str, Any]],
-    curves: Mapping[int, Sequence[Metric]],
+    curves: Mapping[int, Sequence[MetricRow]],
 ) -> Reliability:
     """Write what several seeds of one recipe came to: JSON, Markdown and the plot."""
     result = reliability(sum(bool(s["grokked"]) for s in summaries), len(summaries))
@@ -111,7 +111,7 @@ def write_group(
     return result
 
 
-def draw_curves(curves: Mapping[int, Sequence[Metric]]) -> Drawing:
+def draw_curves(curves: Mapping[int, Sequence[MetricRow]]) -> Drawing:
     """Draw exact sums and right digits on the validation part, one line for each seed."""
     figure, panels = draw_panels(["Exact sums", "Right digits"])
     for axes, field in zip(panels, ("val_exact", "val_token_acc"), strict=True):

@@ -15,8 +15,11 @@ from experiments.addition.data import POSITIONS, VOCABULARY
 _compiled = njit(cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 
 
-class Embedding(NamedTuple):
-    """From what the tables are made."""
+class TableSources(NamedTuple):
+    """What the tables are made from, or the gradients by it.
+
+    `d` is the width of the model, `c` that of queries and keys, `e` that of values.
+    """
 
     tokens: FloatArray
     """`(token, d)`."""
@@ -32,7 +35,7 @@ class Embedding(NamedTuple):
     """`(d, e)`."""
 
 
-class Tables(NamedTuple):
+class TokenTables(NamedTuple):
     """Values by token and position, or the gradients by them."""
 
     residual: FloatArray
@@ -58,20 +61,20 @@ class Normed(NamedTuple):
     """Working memory of a position `(d, token)`."""
 
 
-def gradients(embedding: Embedding) -> Embedding:
+def gradients(embedding: TableSources) -> TableSources:
     """Allocate gradients of zero."""
-    return Embedding(*(np.zeros_like(array) for array in embedding))
+    return TableSources(*(np.zeros_like(array) for array in embedding))
 
 
-def tables(embedding: Embedding) -> Tables:
+def tables(embedding: TableSources) -> TokenTables:
     """Allocate tables."""
     d, c = embedding.to_query.shape
     widths = d, c, c, embedding.to_value.shape[1]
     dtype = embedding.tokens.dtype
-    return Tables(*(np.zeros((POSITIONS, width, VOCABULARY), dtype) for width in widths))
+    return TokenTables(*(np.zeros((POSITIONS, width, VOCABULARY), dtype) for width in widths))
 
 
-def normed(embedding: Embedding) -> Normed:
+def normed(embedding: TableSources) -> Normed:
     """Allocate what goes between."""
     width, dtype = embedding.tokens.shape[1], embedding.tokens.dtype
     whole = POSITIONS, width, VOCABULARY

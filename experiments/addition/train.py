@@ -6,27 +6,26 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, TypeAlias
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from engine.progress import progress_bar
 from experiments.addition.checkpoint import load_checkpoint
 from experiments.addition.config import AdditionError, ModelConfig, TrainConfig
 from experiments.addition.data import encode, prompts, right_digits
 from experiments.addition.evaluate import answerer, score
-from experiments.addition.learners import Learner, make_learner
-from experiments.addition.runs import Metric, Run, read_metrics
+from experiments.addition.learners import SeedLearner, make_learner
+from experiments.addition.seed_run import MetricRow, SeedRun, read_metrics
 from experiments.output import prepare_output
 from experiments.pool import as_finished
+from experiments.progress import progress_bars, repeating
 
 POLL_SECONDS = 0.5
 
-Settings: TypeAlias = tuple[ModelConfig, TrainConfig, str]
+SeedSettings: TypeAlias = tuple[ModelConfig, TrainConfig, str]
 """The model, its training and the device."""
-Watch: TypeAlias = Callable[[Run, Metric], None]
+Watch: TypeAlias = Callable[[SeedRun, MetricRow], None]
 """Is told of every evaluation."""
 
 
@@ -48,7 +47,7 @@ def train_all(
         prepare_output(folder, "summary.json", "checkpoints/last.pt")
     with _shown_progress(folders, settings[0].train_steps):
         if device != "cpu":
-            return train_runs([Run(f, *setting, fresh=fresh) for f, setting in runs])
+            return train_runs([SeedRun(f, *setting, fresh=fresh) for f, setting in runs])
         work = partial(_train_one, fresh)
         summaries = dict(as_finished(work, runs, min(workers, len(runs))))
         return [summaries[number] for number in range(len(runs))]
@@ -57,30 +56,24 @@ def train_all(
 @contextmanager
 def _shown_progress(folders: Sequence[Path], steps: int) -> Iterator[None]:
     """Show how far each run is, read from its metrics, until the work ends."""
-    stop = Event()
-    with progress_bar() as bar:
-        tasks = {folder: bar.add_task(folder.name, total=steps, note="") for folder in folders}
+    with progress_bars() as show:
+        for folder in folders:
+            show(folder.name, 0, steps, "")
 
         def follow() -> None:
-            while not stop.wait(POLL_SECONDS):
-                for folder, task in tasks.items():
-                    try:
-                        last = read_metrics(folder / "metrics.csv")[-1]
-                    except (OSError, IndexError, ValueError, TypeError):
-                        continue  # no evaluation yet
-                    note = f"exact {last.val_exact:.2%}, loss {last.train_loss:.3f}"
-                    bar.update(task, completed=last.step + 1, note=note)
+            for folder in folders:
+                try:
+                    last = read_metrics(folder / "metrics.csv")[-1]
+                except (OSError, IndexError, ValueError, TypeError):
+                    continue  # no evaluation yet
+                note = f"exact {last.val_exact:.2%}, loss {last.train_loss:.3f}"
+                show(folder.name, last.step + 1, steps, note)
 
-        thread = Thread(target=follow, daemon=True)
-        thread.start()
-        try:
+        with repeating(follow, POLL_SECONDS):
             yield
-        finally:
-            stop.set()
-            thread.join()
 
 
-def train_runs(runs: Sequence[Run], watch: Watch | None = None) -> list[dict[str, Any]]:
+def train_runs(runs: Sequence[SeedRun], watch: Watch | None = None) -> list[dict[str, Any]]:
     """Finish every run and return the summaries; runs of one model at one step go together."""
     for run in runs:
         run.write_config()
@@ -90,7 +83,7 @@ def train_runs(runs: Sequence[Run], watch: Watch | None = None) -> list[dict[str
     return [_summarise(run) for run in runs]
 
 
-def _train_together(runs: list[Run], watch: Watch | None) -> None:
+def _train_together(runs: list[SeedRun], watch: Watch | None) -> None:
     first = runs[0]
     learner = make_learner(
         first.model,
@@ -118,8 +111,8 @@ def _train_together(runs: list[Run], watch: Watch | None) -> None:
 
 
 def _evaluate(
-    runs: list[Run],
-    learner: Learner,
+    runs: list[SeedRun],
+    learner: SeedLearner,
     asked: Any,
     step: int,
     losses: Any,
@@ -132,7 +125,7 @@ def _evaluate(
         if run.finished:  # solved before the others of its stack: its result stands
             continue
         right = right_digits(answers[k], run.held_out.validation)
-        metric = Metric(
+        metric = MetricRow(
             step,
             float(losses[k]),
             float(right.all(axis=1).mean()),
@@ -145,24 +138,24 @@ def _evaluate(
             watch(run, metric)
 
 
-def _summarise(run: Run) -> dict[str, Any]:
+def _summarise(run: SeedRun) -> dict[str, Any]:
     """Score the best checkpoint, chosen on the validation part, on the test part."""
     answer = answerer(load_checkpoint(run.best), run.device)
     result = score(answer, run.held_out.test, run.train.seed)
     return run.write_summary(result.exact / result.total)
 
 
-def _train_one(fresh: bool, run: tuple[Path, Settings]) -> dict[str, Any]:
+def _train_one(fresh: bool, run: tuple[Path, SeedSettings]) -> dict[str, Any]:
     return train_seed(*run, fresh=fresh)
 
 
 def train_seed(
     folder: Path,
-    settings: Settings,
+    settings: SeedSettings,
     *,
     fresh: bool,
     watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Train the run of one seed, single threaded: many of these go side by side."""
     with threadpool_limits(1):
-        return train_runs([Run(folder, *settings, fresh=fresh)], watch)[0]
+        return train_runs([SeedRun(folder, *settings, fresh=fresh)], watch)[0]

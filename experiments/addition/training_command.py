@@ -15,7 +15,7 @@ from adapters.torch_arrays import pick_device
 from experiments.addition.config import TYINGS, ModelConfig, TrainConfig
 from experiments.addition.fast_model import runs_compiled
 from experiments.addition.reliability import result_table, write_group
-from experiments.addition.runs import read_metrics
+from experiments.addition.seed_run import read_metrics
 from experiments.addition.train import train_all
 from experiments.options import (
     MOST_TIMES,

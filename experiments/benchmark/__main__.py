@@ -16,10 +16,9 @@ from pathlib import Path
 from joblib import cpu_count
 
 from engine.errors import EngineError
-from engine.progress import progress_bar
 from experiments.benchmark.epochs import CONTESTS, DIGITS, find_contest, measure_epochs
 from experiments.benchmark.floor import Grid, measure_floor
-from experiments.benchmark.goals import Measured
+from experiments.benchmark.goals import Measurements
 from experiments.benchmark.growth import (
     QUICK,
     WHOLE,
@@ -28,14 +27,15 @@ from experiments.benchmark.growth import (
     measure_growth,
 )
 from experiments.benchmark.report import Results, print_results, write_report
-from experiments.benchmark.timing import Effort
+from experiments.benchmark.timing import TimingEffort
 from experiments.options import add_out, command_parser, parse, worker_count
 from experiments.output import prepare_output
+from experiments.progress import progress_bars
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, TaskError
 
 PARTS = ("floor", "epoch", "growth")
-QUICK_GRID = Grid((64, 256), (16, 128), ((256, 128),), Effort(0.2, fewest=3, most=20))
+QUICK_GRID = Grid((64, 256), (16, 128), ((256, 128),), TimingEffort(0.2, fewest=3, most=20))
 QUICK_CONTESTS = (DIGITS,)
 FILES = ("report.html", "report.md", "results.json", "plots/benchmark.png")
 """Of the report, one for each folder at least."""
@@ -48,12 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def work() -> int:
         prepare_output(options.out, *FILES)
-        with progress_bar() as bar:
-            task = bar.add_task("measuring", total=None, note="")
+        with progress_bars() as show:
             results = run_parts(
                 options,
                 shlex.join(["python", "-m", "experiments.benchmark", *given]),
-                lambda note: bar.update(task, note=note),
+                lambda note: show("measuring", 0, None, note),
             )
         write_report(results, options.out)
         print_results(results, console)
@@ -65,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_parts(options: argparse.Namespace, command: str, on_note: Callable[[str], None]) -> Results:
     """Measure the parts that were asked for."""
-    measured, notes, points = Measured(), list[str](), []
+    measured, notes, points = Measurements(), list[str](), []
     threads = list(dict.fromkeys(options.threads))
     if "floor" in options.part:
         grid = QUICK_GRID if options.quick else Grid()

@@ -14,7 +14,7 @@ from engine.learning.spectral import SpectralCap
 from engine.learning.training import Training
 from engine.model.builders import looped_mlp
 from engine.model.params import initial_params
-from experiments.benchmark.learners import EqPropLearner, Learner, feedforward, unrolled
+from experiments.benchmark.learners import EpochLearner, EqPropLearner, feedforward, unrolled
 from experiments.benchmark.timing import Spread, fixed_threads, seconds_of, spread
 from experiments.tasks import TASKS, Split, TaskError
 
@@ -30,7 +30,7 @@ SHORT_STEPS = 5
 
 
 @dataclass(frozen=True)
-class Contest:
+class EpochContest:
     """A task, the accuracy to reach on its validation part, and how long to try."""
 
     task: str
@@ -47,10 +47,10 @@ class Contest:
     """Rounds with each further number of threads, which measure the epoch alone."""
 
 
-DIGITS = Contest(
+DIGITS = EpochContest(
     "digits", 0.97, 20, hidden=128, batch_size=32, lr=6e-3, activation="tanh", cap=0.95
 )
-CONTESTS = (Contest("mnist", 0.98, 10), DIGITS)
+CONTESTS = (EpochContest("mnist", 0.98, 10), DIGITS)
 """In the order of preference: the first whose data is there."""
 
 
@@ -74,7 +74,9 @@ class Race:
     note: str
 
 
-def find_contest(contests: Sequence[Contest] = CONTESTS) -> tuple[Contest, Split, list[str]]:
+def find_contest(
+    contests: Sequence[EpochContest] = CONTESTS,
+) -> tuple[EpochContest, Split, list[str]]:
     """Return the first contest whose data is present, and a note where it is not the first."""
     notes: list[str] = []
     for contest in contests:
@@ -85,7 +87,7 @@ def find_contest(contests: Sequence[Contest] = CONTESTS) -> tuple[Contest, Split
     raise TaskError("no data set of the benchmark is present.")
 
 
-def benchmark_training(contest: Contest) -> Training:
+def benchmark_training(contest: EpochContest) -> Training:
     """Return the settings of all contestants.
 
     At these tolerances the gradient keeps a cosine of 0.998 with a tight estimate
@@ -104,7 +106,7 @@ def benchmark_training(contest: Contest) -> Training:
     )
 
 
-def prepare_learners(contest: Contest, split: Split) -> dict[str, tuple[Learner, int]]:
+def prepare_learners(contest: EpochContest, split: Split) -> dict[str, tuple[EpochLearner, int]]:
     """Build every contestant with its number of parameters."""
     task, training = TASKS[contest.task], benchmark_training(contest)
     hidden = contest.hidden
@@ -126,7 +128,7 @@ def prepare_learners(contest: Contest, split: Split) -> dict[str, tuple[Learner,
 
 
 def measure_epochs(
-    contest: Contest, split: Split, threads: Sequence[int], on_round: Callable[[str], None]
+    contest: EpochContest, split: Split, threads: Sequence[int], on_round: Callable[[str], None]
 ) -> list[Race]:
     """Train all contestants, epoch by epoch in turn; the first number of threads goes all the way.
 
@@ -141,7 +143,7 @@ def measure_epochs(
 
 
 def _run_races(
-    contest: Contest, split: Split, threads: int, limit: int, on_round: Callable[[str], None]
+    contest: EpochContest, split: Split, threads: int, limit: int, on_round: Callable[[str], None]
 ) -> list[Race]:
     learners = prepare_learners(contest, split)
     seconds: dict[str, list[float]] = {name: [] for name in learners}
@@ -167,7 +169,7 @@ def _run_races(
 def _race(
     name: str,
     threads: int,
-    learner: Learner,
+    learner: EpochLearner,
     parameters: int,
     seconds: dict[str, list[float]],
     accuracies: list[float],
@@ -189,7 +191,7 @@ def _race(
     )
 
 
-def _warm_up(split: Split, contest: Contest) -> None:
+def _warm_up(split: Split, contest: EpochContest) -> None:
     """Compile the kernels and wake the libraries on a few batches, which are not timed."""
     few = replace(split, x_train=split.x_train[:256], y_train=split.y_train[:256])
     for learner, _ in prepare_learners(contest, few).values():

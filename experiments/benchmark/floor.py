@@ -16,14 +16,14 @@ from engine.compiled.backend import NumbaBackend
 from engine.learning.spectral import recurrent_norm
 from engine.model.builders import looped_mlp
 from engine.model.params import initial_params
-from experiments.benchmark.timing import Contestant, Effort, Spread, fixed_threads, interleave
+from experiments.benchmark.timing import Contestant, Spread, TimingEffort, fixed_threads, interleave
 
 STEPS = 30
 INPUTS, OUTPUTS = 64, 10
 NORM = 0.95
 COMPILED_CELLS = ((64, 16), (256, 128), (1024, 128))
 """Where `torch.compile` takes part: it compiles again for every shape."""
-EFFORT = Effort(1.5, fewest=3, most=40)
+EFFORT = TimingEffort(1.5, fewest=3, most=40)
 
 NO_COMPILER = "torch.compile was not measured: it needs a C++ compiler, and there is none."
 
@@ -35,11 +35,11 @@ class Grid:
     widths: tuple[int, ...] = (64, 256, 1024, 2048)
     batches: tuple[int, ...] = (1, 16, 64, 128, 1024)
     compiled: tuple[tuple[int, int], ...] = COMPILED_CELLS
-    effort: Effort = EFFORT
+    effort: TimingEffort = EFFORT
 
 
 @dataclass(frozen=True)
-class Cell:
+class FloorCell:
     """One contestant at one shape: its time over that of the bare products of the same round.
 
     `first_seconds` is the first call, with all compilation; `seconds` the median after it.
@@ -56,10 +56,10 @@ class Cell:
 
 def measure_floor(
     grid: Grid, threads: Sequence[int], on_cell: Callable[[str], None]
-) -> tuple[list[Cell], list[str]]:
+) -> tuple[list[FloorCell], list[str]]:
     """Measure every shape with every number of threads; also say what could not be measured."""
     notes = [] if has_compiler() else [NO_COMPILER]
-    cells: list[Cell] = []
+    cells: list[FloorCell] = []
     for count in threads:
         with fixed_threads(count):
             for width in grid.widths:
@@ -71,13 +71,13 @@ def measure_floor(
 
 
 def measure_cell(
-    width: int, batch: int, threads: int, effort: Effort, compiled: bool
-) -> list[Cell]:
+    width: int, batch: int, threads: int, effort: TimingEffort, compiled: bool
+) -> list[FloorCell]:
     """Measure one shape."""
     times = interleave(prepare(width, batch, compiled), effort, threads)
     bare = times["bare products"]
     return [
-        Cell(
+        FloorCell(
             name,
             width,
             batch,

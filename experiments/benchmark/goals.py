@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from experiments.benchmark.epochs import BACKPROP, BPTT, EQPROP, Race
-from experiments.benchmark.floor import Cell
+from experiments.benchmark.floor import FloorCell
 from experiments.benchmark.growth import Exponents, FirstStep
 
 FLOOR, EAGER, EPOCH, STRETCH, UNROLLED = 1.25, 1.3, 2.0, 1.3, 3.0
@@ -26,10 +26,10 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurements:
     """All that a run measured; a part that did not run is empty."""
 
-    cells: Sequence[Cell] = ()
+    cells: Sequence[FloorCell] = ()
     races: Sequence[Race] = ()
     task: str = ""
     accuracy: float = 0.0
@@ -37,7 +37,7 @@ class Measured:
     first_step: FirstStep | None = None
 
 
-def judge_goals(measured: Measured) -> list[Goal]:
+def judge_goals(measured: Measurements) -> list[Goal]:
     """Return every goal with its verdict, one line for each number of threads."""
     goals: list[Goal] = []
     for threads in dict.fromkeys(cell.threads for cell in measured.cells):
@@ -50,7 +50,7 @@ def judge_goals(measured: Measured) -> list[Goal]:
     return [goal for goal in goals if goal.reached is not None or goal.measured]
 
 
-def _floor_goal(cells: Sequence[Cell], threads: int) -> Goal:
+def _floor_goal(cells: Sequence[FloorCell], threads: int) -> Goal:
     large = [c for c in _of(cells, "Settle, numba") if c.width >= 256 and c.batch >= 64]
     what = "relaxation, width ≥ 256, batch ≥ 64"
     wanted = f"≤ {FLOOR} x the bare matrix products"
@@ -61,7 +61,7 @@ def _floor_goal(cells: Sequence[Cell], threads: int) -> Goal:
     return Goal(what, wanted, place, worst.ratio.median <= FLOOR, threads)
 
 
-def _eager_goal(cells: Sequence[Cell], threads: int) -> Goal:
+def _eager_goal(cells: Sequence[FloorCell], threads: int) -> Goal:
     eager = {(c.width, c.batch): c.ratio.median for c in _of(cells, "torch eager")}
     gains = [
         (eager[c.width, c.batch] / c.ratio.median, c)
@@ -77,7 +77,7 @@ def _eager_goal(cells: Sequence[Cell], threads: int) -> Goal:
     return Goal(what, wanted, place, least >= EAGER, threads)
 
 
-def _epoch_goals(races: dict[str, Race], threads: int, measured: Measured) -> list[Goal]:
+def _epoch_goals(races: dict[str, Race], threads: int, measured: Measurements) -> list[Goal]:
     if EQPROP not in races or BACKPROP not in races:
         return []
     ratio = races[EQPROP].ratio
@@ -89,7 +89,7 @@ def _epoch_goals(races: dict[str, Race], threads: int, measured: Measured) -> li
     ]
 
 
-def _unrolled_goal(measured: Measured) -> Goal:
+def _unrolled_goal(measured: Measurements) -> Goal:
     what = f"against BPTT, same looped net, to {measured.accuracy:.0%}"
     wanted = f"≥ {UNROLLED:.0f} x faster"
     races = {race.contestant: race for race in reversed(measured.races)}  # the first threads last
@@ -103,7 +103,7 @@ def _unrolled_goal(measured: Measured) -> Goal:
     return Goal(what, wanted, f"{gain:.2f} x", gain >= UNROLLED, races[EQPROP].threads)
 
 
-def _memory_goal(measured: Measured) -> Goal:
+def _memory_goal(measured: Measurements) -> Goal:
     what, wanted = "peak memory of training over the steps", "flat (± 1 %), BPTT linear beside it"
     found = {e.learner: e for e in measured.exponents if e.axis == "steps"}
     if set(found) != {"eqprop", "bptt"}:
@@ -113,7 +113,7 @@ def _memory_goal(measured: Measured) -> Goal:
     return Goal(what, wanted, text, flat <= FLATNESS)
 
 
-def _first_goal(measured: Measured) -> Goal:
+def _first_goal(measured: Measurements) -> Goal:
     what, wanted = "import to first training step, warm cache", f"≤ {FIRST_SECONDS:.0f} s"
     if measured.first_step is None:
         return Goal(what, wanted, "", None)
@@ -121,5 +121,5 @@ def _first_goal(measured: Measured) -> Goal:
     return Goal(what, wanted, f"{seconds:.2f} s", seconds <= FIRST_SECONDS)
 
 
-def _of(cells: Sequence[Cell], contestant: str) -> list[Cell]:
+def _of(cells: Sequence[FloorCell], contestant: str) -> list[FloorCell]:
     return [cell for cell in cells if cell.contestant == contestant]

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.benchmark.probe import Footprint, Learner, Setting
+from experiments.benchmark.probe import LearnerName, Setting, TrainingFootprint
 from experiments.benchmark.timing import Spread, spread
 
 ROOT = Path(__file__).parents[2]
-LEARNERS: tuple[Learner, ...] = ("eqprop", "bptt")
+LEARNERS: tuple[LearnerName, ...] = ("eqprop", "bptt")
 
 FIRST_STEP = """
 import numpy as np
@@ -65,7 +65,7 @@ class GrowthPoint:
 
     axis: str
     setting: Setting
-    footprint: Footprint
+    footprint: TrainingFootprint
 
     @property
     def value(self) -> int:
@@ -111,14 +111,14 @@ def measure_growth(
     return points
 
 
-def run_probe(setting: Setting) -> Footprint:
+def run_probe(setting: Setting) -> TrainingFootprint:
     """Measure a setting in a fresh process."""
     command = [sys.executable, "-m", "experiments.benchmark.probe", json.dumps(asdict(setting))]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
         last = (ended.stderr.strip() or "no message").splitlines()[-1]
         raise OSError(f"the training {setting} could not be measured: {last}")
-    return Footprint(**json.loads(ended.stdout.splitlines()[-1]))
+    return TrainingFootprint(**json.loads(ended.stdout.splitlines()[-1]))
 
 
 def fit_exponents(points: list[GrowthPoint]) -> list[Exponents]:

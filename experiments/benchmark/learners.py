@@ -28,7 +28,7 @@ TRIAL_STEPS = 40
 """Updates with each implementation of torch's Adam, to take the faster."""
 
 
-class Learner(Protocol):
+class EpochLearner(Protocol):
     """Something that trains epoch by epoch."""
 
     @property
@@ -79,7 +79,7 @@ class EqPropLearner:
         return float(found.accuracy or 0.0)
 
 
-class TorchLearner:
+class BackpropLearner:
     """Backpropagation by torch: `logits` maps a batch to its outputs."""
 
     def __init__(
@@ -142,7 +142,7 @@ class TorchLearner:
         return torch.optim.Adam(self._parameters, rate, foreach=foreach, fused=fused)
 
 
-def feedforward(sizes: Sequence[int], split: Split, training: Training) -> TorchLearner:
+def feedforward(sizes: Sequence[int], split: Split, training: Training) -> BackpropLearner:
     """Build the feed-forward ReLU network that backprop trains, from torch's own start."""
     generator = torch.Generator().manual_seed(training.seed)
     layers: list[torch.nn.Module] = []
@@ -152,12 +152,12 @@ def feedforward(sizes: Sequence[int], split: Split, training: Training) -> Torch
             torch.nn.init.uniform_(parameter, -(inputs**-0.5), inputs**-0.5, generator=generator)
         layers += [linear, torch.nn.ReLU()]
     model = torch.nn.Sequential(*layers[:-1])
-    return TorchLearner(list(model.parameters()), model, split, training)
+    return BackpropLearner(list(model.parameters()), model, split, training)
 
 
 def unrolled(
     network: Network, params: Params, steps: int, split: Split, training: Training
-) -> TorchLearner:
+) -> BackpropLearner:
     """Build BPTT through `steps` free steps of the looped network, capped as EqProp's is."""
     activate = {"tanh": torch.tanh, "relu": torch.relu}[network.layers[0].activation]
     theta = {name: torch.tensor(block, requires_grad=True) for name, block in params.items()}
@@ -175,4 +175,4 @@ def unrolled(
     def enforce(step: int) -> None:
         cap.enforce(network, blocks, step, vectors)
 
-    return TorchLearner(list(theta.values()), logits, split, training, enforce)
+    return BackpropLearner(list(theta.values()), logits, split, training, enforce)

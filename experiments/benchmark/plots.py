@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from experiments.benchmark.epochs import BACKPROP, Race
-from experiments.benchmark.floor import Cell
+from experiments.benchmark.floor import FloorCell
 from experiments.benchmark.goals import FLOOR
 from experiments.benchmark.growth import GrowthPoint
 from experiments.reporting.document import Figure
@@ -33,7 +33,7 @@ LEARNERS = {"eqprop": BLUE, "bptt": VERMILION}
 
 
 def draw_benchmark(
-    cells: Sequence[Cell], races: Sequence[Race], points: Sequence[GrowthPoint]
+    cells: Sequence[FloorCell], races: Sequence[Race], points: Sequence[GrowthPoint]
 ) -> tuple[Figure, bytes] | None:
     """Draw one panel for each part that ran; return the figure of the report and its PNG."""
     titles = []
@@ -72,7 +72,7 @@ def draw_benchmark(
     return figure, png
 
 
-def _floor_panel(axes: Axes, cells: Sequence[Cell]) -> None:
+def _floor_panel(axes: Axes, cells: Sequence[FloorCell]) -> None:
     threads = cells[0].threads
     batches = sorted({cell.batch for cell in cells})
     for name, colour in COLOURS.items():

@@ -17,7 +17,7 @@ import numpy as np
 
 from experiments.pool import watch_parent
 
-Learner: TypeAlias = Literal["eqprop", "bptt"]
+LearnerName: TypeAlias = Literal["eqprop", "bptt"]
 
 STEADY = 3
 """Training steps that are timed, after one that is not."""
@@ -27,7 +27,7 @@ STEADY = 3
 class Setting:
     """A training to measure: `steps` of relaxation in every phase, none left out."""
 
-    learner: Learner
+    learner: LearnerName
     steps: int = 30
     width: int = 256
     depth: int = 1
@@ -38,7 +38,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Footprint:
+class TrainingFootprint:
     """Seconds of the fastest training step, and memory in bytes.
 
     `peak` is the largest resident memory while training, `extra` what it adds to the process with
@@ -50,7 +50,7 @@ class Footprint:
     extra: int
 
 
-def measure(setting: Setting) -> Footprint:
+def measure(setting: Setting) -> TrainingFootprint:
     """Train a few steps; call it in a fresh process."""
     from threadpoolctl import threadpool_limits
 
@@ -64,7 +64,7 @@ def measure(setting: Setting) -> Footprint:
         forget_peak()
         seconds = _train(setting, STEADY + 1)
     peak = resident_peak()
-    return Footprint(seconds, peak, peak - before)
+    return TrainingFootprint(seconds, peak, peak - before)
 
 
 def _train(setting: Setting, count: int) -> float:

@@ -8,10 +8,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from experiments.benchmark.goals import Goal, Measured, judge_goals
+from experiments.benchmark.goals import Goal, Measurements, judge_goals
 from experiments.benchmark.growth import GrowthPoint
 from experiments.benchmark.plots import PATH, draw_benchmark
-from experiments.benchmark.tables import (
+from experiments.benchmark.report_tables import (
     exponents_table,
     first_call_table,
     first_step_table,
@@ -48,7 +48,7 @@ class Results:
 
     command: str
     machine: Mapping[str, str]
-    measured: Measured
+    measured: Measurements
     points: Sequence[GrowthPoint] = ()
     notes: Sequence[str] = ()
     goals: Sequence[Goal] = field(init=False)

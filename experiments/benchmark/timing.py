@@ -37,7 +37,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Effort:
+class TimingEffort:
     """How long to measure: rounds until `seconds` have passed, within the limits."""
 
     seconds: float
@@ -64,7 +64,7 @@ def spread(values: Sequence[float] | FloatArray) -> Spread:
 
 
 def interleave(
-    contestants: Mapping[str, Contestant], effort: Effort, threads: int = 1
+    contestants: Mapping[str, Contestant], effort: TimingEffort, threads: int = 1
 ) -> dict[str, Times]:
     """Time all contestants round by round.
 

@@ -15,6 +15,8 @@ from engine.arrays import FloatArray
 from engine.backend import Clamped, Solver
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.coupling import Coupling
+from engine.errors import EngineError
 from engine.learning.checkpoint import describe_network, network_from
 from engine.learning.spectral import has_cap, recurrent_norm
 from engine.model import dynamics
@@ -107,35 +109,38 @@ def scale_recurrent(params: Params, norm: float) -> None:
         params[coupling.name][...] *= norm / found if found > 0.0 else 0.0
 
 
-def attention_bound(
-    coupling: Attention | Hopfield, w: FloatArray, tokens: int
-) -> tuple[float, float]:
+def attention_bound(coupling: Coupling, w: FloatArray, tokens: int) -> tuple[float, float]:
     """Bound the norm of the second derivative of `Phi` as `a c^2 + b c^4` for weights `c w`.
 
     `docs/maths.md` derives it.
     """
-    if isinstance(coupling, Hopfield):
-        return float(coupling.sharpness * np.linalg.norm(w, 2) ** 2 / 2), 0.0
-    heads = coupling.split(w, tokens)
-    products = [
-        np.linalg.norm(q, 2) * np.linalg.norm(k, 2)
-        for q, k in zip(heads.query, heads.key, strict=True)
-    ]
-    width = heads.query.shape[-1]
-    first = sum(2 * tokens**0.5 * product for product in products)
-    second = sum(2 * coupling.sharpness * width * (tokens + 1) * p**2 for p in products)
-    return float(first), float(second)
+    match coupling:
+        case Hopfield():
+            return float(coupling.sharpness * np.linalg.norm(w, 2) ** 2 / 2), 0.0
+        case Attention():
+            heads = coupling.split(w, tokens)
+            products = [
+                np.linalg.norm(q, 2) * np.linalg.norm(k, 2)
+                for q, k in zip(heads.query, heads.key, strict=True)
+            ]
+            width = heads.query.shape[-1]
+            first = sum(2 * tokens**0.5 * product for product in products)
+            second = sum(2 * coupling.sharpness * width * (tokens + 1) * p**2 for p in products)
+            return float(first), float(second)
+        case _:
+            raise EngineError(f"no bound is known of the coupling '{coupling.name}'.")
 
 
 def _scale_attention(params: Params, norm: float) -> None:
     """Scale attention and memories, an equal share of `norm` for each."""
-    recurrent = [c for c in params.network.recurrent if isinstance(c, Attention | Hopfield)]
+    recurrent = params.network.recurrent
     for coupling in recurrent:
         share, block = norm / len(recurrent), params[coupling.name]
-        tokens = params.network.shapes[coupling.layer][0]
+        tokens = params.network.shapes[coupling.layers[0]][0]
         a, b = attention_bound(coupling, block.astype(np.float64), tokens)
         square = share / a if b == 0.0 else ((a * a + 4 * b * share) ** 0.5 - a) / (2 * b)
-        scaled = coupling.split(block, tokens)[:2] if isinstance(coupling, Attention) else (block,)
+        # The bound of attention grows with queries and keys, whatever its biases are.
+        scaled = coupling.split(block, tokens)[:2] if hasattr(coupling, "split") else (block,)
         for part in scaled:
             part *= square**0.5
 

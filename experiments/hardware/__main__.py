@@ -23,7 +23,6 @@ from joblib import cpu_count
 from rich.console import Console
 
 from engine.errors import EngineError
-from engine.progress import progress_bar
 from experiments.hardware.compare import compare_reports
 from experiments.hardware.report import print_summary, write_report
 from experiments.hardware.runs import Job, Outcome, make_rival, network_of, run_job
@@ -41,6 +40,7 @@ from experiments.options import (
 )
 from experiments.output import prepare_output
 from experiments.pool import as_finished
+from experiments.progress import progress_bars
 from experiments.reporting.terminal_table import rich_table
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
@@ -108,13 +108,12 @@ def tune(options: argparse.Namespace, console: Console) -> None:
 def run_all(jobs: Sequence[Job], workers: int) -> list[Outcome]:
     """Do all jobs, at most `workers` at once, with a progress bar; return them in order."""
     outcomes: dict[int, Outcome] = {}
-    with progress_bar() as bar:
-        task = bar.add_task("training", total=len(jobs), note="")
+    with progress_bars() as show:
+        show("training", 0, len(jobs), "")
         for k, outcome in as_finished(run_job, jobs, workers):
             outcomes[k] = outcome
             what = outcome.label or f"{outcome.learner}, {outcome.substrate}"
-            note = f"{what}: {outcome.accuracy:.1%}"
-            bar.update(task, advance=1, note=note)
+            show("training", len(outcomes), len(jobs), f"{what}: {outcome.accuracy:.1%}")
     return [outcomes[k] for k in range(len(jobs))]
 
 

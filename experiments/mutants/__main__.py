@@ -23,7 +23,7 @@ from experiments.mutants.lists import HERE, Lists, load_lists
 from experiments.mutants.mutant import Mutant, mutants_of
 from experiments.mutants.report import table, tally, write_report
 from experiments.mutants.selection import BUDGET_S, Measured
-from experiments.mutants.verdict import Verdict, append_verdict, load_verdicts, source_hash
+from experiments.mutants.verdict import MutantVerdict, append_verdict, load_verdicts, source_hash
 from experiments.options import (
     add_out,
     add_workers,
@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace, root: Path, folder: Path, console: Console
         return 0
     prepare_output(options.out, "verdicts.jsonl", "report.json", "survivors.txt", "tests.json")
     staff = Staff(root, options.workers)
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, MutantVerdict] = {}
     try:
         campaign = Campaign(root, options.out, lists, staff, options.tests, options.budget)
         known = campaign.learn(lambda line: console.print(line, soft_wrap=True))
@@ -84,7 +84,7 @@ def _run(options: argparse.Namespace, root: Path, folder: Path, console: Console
 def _conclude(
     options: argparse.Namespace,
     mutants: Sequence[Mutant],
-    verdicts: dict[str, Verdict],
+    verdicts: dict[str, MutantVerdict],
     listed: Mapping[str, str],
     console: Console,
 ) -> int:
@@ -145,7 +145,7 @@ def _trials(
     campaign: Campaign,
     mutants: Sequence[Mutant],
     known: dict[str, Measured],
-) -> Iterator[Verdict]:
+) -> Iterator[MutantVerdict]:
     """Yield the verdict on every mutant that is not listed, from the last run where it holds."""
     path, end = options.out / "verdicts.jsonl", time.monotonic() + 60.0 * options.minutes
     kept = {} if options.fresh else load_verdicts(path)

@@ -25,8 +25,8 @@ from experiments.mutants.selection import (
     mirrors,
     save_measured,
 )
-from experiments.mutants.verdict import Status, Verdict, source_hash, still_holds
-from experiments.mutants.workplace import FOLDERS, Outcome, Workplace
+from experiments.mutants.verdict import MutantVerdict, Status, source_hash, still_holds
+from experiments.mutants.workplace import FOLDERS, PytestRun, Workplace
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -151,7 +151,7 @@ class Campaign:
         file, digest = task
         omitted = [test for test in self.lists.uncompiled if test.startswith(f"{file}::")]
 
-        def run(skip: Sequence[str]) -> Outcome:
+        def run(skip: Sequence[str]) -> PytestRun:
             return place(False).measure(file, SLOWEST_S, [*omitted, *skip])
 
         return file, measure(file, digest, run)
@@ -172,7 +172,7 @@ class Campaign:
         """Run the tests of compiled functions on the code as it is; refuse if one fails."""
         tests = {test for m in mutants for test in self.lists.tests_compiled(m)}
 
-        def run(place: Place, test: str) -> tuple[str, Outcome]:
+        def run(place: Place, test: str) -> tuple[str, PytestRun]:
             return test, place(True).run({test: COMPILED_S})
 
         for test, outcome in self.staff.each(run, sorted(tests)):
@@ -199,15 +199,15 @@ class Campaign:
         files = sorted({name.partition("::")[0] for name in names})
         return _hash([*names, *(self.test_files.get(file, "") for file in files)])
 
-    def holds(self, verdict: Verdict, tests: Iterable[str]) -> bool:
+    def holds(self, verdict: MutantVerdict, tests: Iterable[str]) -> bool:
         """Whether a verdict from another time still holds."""
         return still_holds(verdict, self.test_files, self.hash_of(tests))
 
-    def attempt(self, place: Place, task: tuple[Mutant, Mapping[str, float]]) -> Verdict:
+    def attempt(self, place: Place, task: tuple[Mutant, Mapping[str, float]]) -> MutantVerdict:
         """Run the tests of a mutant to the first that fails."""
         mutant, tests = task
         started = time.monotonic()
-        status, by = judge(Outcome(0, []), tested=False)
+        status, by = judge(PytestRun(0, []), tested=False)
         for part in self._parts(mutant, tests):
             outcome = place(bool(self.lists.tests_compiled(mutant))).run(part, mutant)
             status, by = judge(outcome, tested=True)
@@ -216,10 +216,10 @@ class Campaign:
         file = by.partition("::")[0]
         against = self.test_files.get(file) or self.hash_of(tests)
         seconds = round(time.monotonic() - started, 2)
-        return Verdict(mutant.id, status, by, seconds, source_hash(mutant), against)
+        return MutantVerdict(mutant.id, status, by, seconds, source_hash(mutant), against)
 
 
-def judge(outcome: Outcome, tested: bool) -> tuple[Status, str]:
+def judge(outcome: PytestRun, tested: bool) -> tuple[Status, str]:
     """Say whether the tests noticed, and which did."""
     if not tested:
         return "survived", "no test enters it"

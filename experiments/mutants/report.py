@@ -9,12 +9,12 @@ from pathlib import Path
 from rich.table import Table
 
 from experiments.mutants.mutant import Mutant
-from experiments.mutants.verdict import Verdict
+from experiments.mutants.verdict import MutantVerdict
 from experiments.records import write_text
 
 
 @dataclass(frozen=True)
-class Tally:
+class MutantCounts:
     """Mutants of one file, or of all."""
 
     killed: int
@@ -30,8 +30,8 @@ class Tally:
 
 
 def tally(
-    mutants: Sequence[Mutant], verdicts: Mapping[str, Verdict], equivalent: Mapping[str, str]
-) -> Tally:
+    mutants: Sequence[Mutant], verdicts: Mapping[str, MutantVerdict], equivalent: Mapping[str, str]
+) -> MutantCounts:
     """Count what became of mutants; a listed equivalent counts as nothing else."""
     found: Counter[str] = Counter()
     for mutant in mutants:
@@ -41,7 +41,7 @@ def tally(
             verdict = verdicts.get(mutant.id)
             found[verdict.status if verdict else "not_run"] += 1
     names = ("killed", "survived", "equivalent", "not_run")
-    return Tally(**{name: found[name] for name in names})
+    return MutantCounts(**{name: found[name] for name in names})
 
 
 def by_file(mutants: Sequence[Mutant]) -> dict[str, list[Mutant]]:
@@ -53,7 +53,7 @@ def by_file(mutants: Sequence[Mutant]) -> dict[str, list[Mutant]]:
 
 
 def table(
-    mutants: Sequence[Mutant], verdicts: Mapping[str, Verdict], equivalent: Mapping[str, str]
+    mutants: Sequence[Mutant], verdicts: Mapping[str, MutantVerdict], equivalent: Mapping[str, str]
 ) -> Table:
     """Return one row for each file that had a trial, and their sum."""
     shown = Table("File", "Killed", "Survived", "Equivalent", "Not run", "Killed, %")
@@ -67,7 +67,7 @@ def table(
     return shown
 
 
-def survivors_text(mutants: Sequence[Mutant], verdicts: Mapping[str, Verdict]) -> str:
+def survivors_text(mutants: Sequence[Mutant], verdicts: Mapping[str, MutantVerdict]) -> str:
     """Return every survivor with its diff."""
     parts = []
     for mutant in mutants:
@@ -80,7 +80,7 @@ def survivors_text(mutants: Sequence[Mutant], verdicts: Mapping[str, Verdict]) -
 def write_report(
     out: Path,
     mutants: Sequence[Mutant],
-    verdicts: Mapping[str, Verdict],
+    verdicts: Mapping[str, MutantVerdict],
     equivalent: Mapping[str, str],
 ) -> None:
     """Write `survivors.txt` and `report.json`."""

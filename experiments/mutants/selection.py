@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.mutants.errors import MutantsError
 from experiments.mutants.mutant import Mutant
-from experiments.mutants.workplace import Outcome
+from experiments.mutants.workplace import PytestRun
 from experiments.records import write_text
 
 SLOWEST_S = 2.0
@@ -50,7 +50,7 @@ def digest_of(paths: Iterable[Path]) -> str:
     return total.hexdigest()[:16]
 
 
-def measure(file: str, digest: str, run: Callable[[list[str]], Outcome]) -> Measured:
+def measure(file: str, digest: str, run: Callable[[list[str]], PytestRun]) -> Measured:
     """Run a file of tests, again and again without those that have run, until all have.
 
     `run` takes the tests to leave out. A test during which the process ends was too slow; when

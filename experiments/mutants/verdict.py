@@ -13,7 +13,7 @@ Status = Literal["killed", "survived"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MutantVerdict:
     """Whether the tests noticed a mutant, and which of them did.
 
     `source` is a hash of the mutated file. `tests` is one of the test file that killed it, or of
@@ -34,7 +34,7 @@ def source_hash(mutant: Mutant) -> str:
     return hashlib.sha256(f"{mutant.file}\n{mutant.mutated}".encode()).hexdigest()[:16]
 
 
-def append_verdict(path: Path, verdict: Verdict) -> None:
+def append_verdict(path: Path, verdict: MutantVerdict) -> None:
     """Add a line to the file, at once: an interrupt loses nothing that is done.
 
     The line begins with its break, for the last one may have been torn.
@@ -44,20 +44,20 @@ def append_verdict(path: Path, verdict: Verdict) -> None:
         file.write("\n" + json.dumps(asdict(verdict)))
 
 
-def load_verdicts(path: Path) -> dict[str, Verdict]:
+def load_verdicts(path: Path) -> dict[str, MutantVerdict]:
     """Return the last verdict on each mutated file, by its hash; torn lines are passed over."""
-    found: dict[str, Verdict] = {}
+    found: dict[str, MutantVerdict] = {}
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     for line in lines:
         try:
-            verdict = Verdict(**json.loads(line))
+            verdict = MutantVerdict(**json.loads(line))
         except (ValueError, TypeError):
             continue
         found[verdict.source] = verdict
     return found
 
 
-def still_holds(verdict: Verdict, files: Mapping[str, str], chosen: str) -> bool:
+def still_holds(verdict: MutantVerdict, files: Mapping[str, str], chosen: str) -> bool:
     """Whether a verdict would be the same now: `files` and `chosen` are hashes of the tests."""
     if verdict.status == "survived":
         return verdict.tests == chosen

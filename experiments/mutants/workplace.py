@@ -25,7 +25,7 @@ GRACE_S = 30.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PytestRun:
     """How a run of tests ended, and the events that it wrote."""
 
     code: int | None
@@ -58,7 +58,7 @@ class Workplace:
         fixed |= {"NUMBA_CACHE_DIR": str(self.root.parent / "numba"), "HYPOTHESIS_PROFILE": "ci"}
         return os.environ | fixed | dict.fromkeys(ONE_THREAD, "1")
 
-    def measure(self, file: str, limit: float, skip: Sequence[str]) -> Outcome:
+    def measure(self, file: str, limit: float, skip: Sequence[str]) -> PytestRun:
         """Run a file of tests as it is, tracing what each enters, without those in `skip`."""
         job = {"limits": None, "limit": limit, "skip": list(skip), "files": [file]}
         return self._run(job | {"deadline": 3600.0})
@@ -68,7 +68,7 @@ class Workplace:
         if files:
             self._run({"limits": {}, "files": list(files), "deadline": 600.0})
 
-    def run(self, limits: Mapping[str, float], mutant: Mutant | None = None) -> Outcome:
+    def run(self, limits: Mapping[str, float], mutant: Mutant | None = None) -> PytestRun:
         """Run the tests that `limits` names, in that order, to the first that fails."""
         files = list(dict.fromkeys(name.partition("::")[0] for name in limits))
         job = {"limits": dict(limits), "files": files, "deadline": GRACE_S + sum(limits.values())}
@@ -90,7 +90,7 @@ class Workplace:
             path.write_bytes(before)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-    def _run(self, job: dict[str, Any]) -> Outcome:
+    def _run(self, job: dict[str, Any]) -> PytestRun:
         events = self.root.parent / "events.jsonl"
         events.unlink(missing_ok=True)
         assert self._server.stdin is not None
@@ -104,7 +104,7 @@ class Workplace:
         if not answer:
             raise MutantsError("the process that runs the tests ended by itself.")
         lines = events.read_text(encoding="utf-8").splitlines() if events.exists() else []
-        return Outcome(json.loads(answer), [json.loads(line) for line in lines])
+        return PytestRun(json.loads(answer), [json.loads(line) for line in lines])
 
     def close(self) -> None:
         """End the server, with what it runs, and remove the copy."""

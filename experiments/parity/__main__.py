@@ -28,10 +28,10 @@ from experiments.options import (
     seed_count,
 )
 from experiments.output import prepare_output
-from experiments.parity.contestants import Job, compile_kernels
-from experiments.parity.report import print_summary, write_report
-from experiments.parity.runner import LiveTable, run_jobs
-from experiments.parity.runs import CONTESTANTS, CONTROLS
+from experiments.parity.contestants import ParityJob, compile_kernels
+from experiments.parity.live_table import LiveTable, run_jobs
+from experiments.parity.report_files import print_summary, write_report
+from experiments.parity.roster import CONTESTANTS, CONTROLS
 from experiments.parity.settings import BEST_BASELINE, settings_for
 from experiments.parity.tune import afterwards_jobs, best_baselines, choose, tuning_jobs
 from experiments.records import Record, load_record, save_record, write_text
@@ -71,7 +71,7 @@ def compare(options: argparse.Namespace, command: str, console: Console) -> None
                 settings = settings_for(task.name, name)
                 if options.epochs is not None:
                     settings = replace(settings, epochs=options.epochs)
-                jobs.append(Job(task, name, seed, settings))
+                jobs.append(ParityJob(task, name, seed, settings))
     prepare_output(options.out, *FILES)
     records = _finish(jobs, options.out / "runs", options, console)
     summary = write_report(
@@ -109,7 +109,7 @@ def tune(options: argparse.Namespace, console: Console) -> None:
 
 
 def _finish(
-    jobs: list[Job], folder: Path, options: argparse.Namespace, console: Console
+    jobs: list[ParityJob], folder: Path, options: argparse.Namespace, console: Console
 ) -> list[Record]:
     """Return the record of every job, from an earlier call or from a run now."""
     jobs = [_marked(job, options.data) for job in jobs]
@@ -128,7 +128,7 @@ def _finish(
     return [kept[job.key] for job in jobs]
 
 
-def _prepare(jobs: list[Job], *folders: Path) -> None:
+def _prepare(jobs: list[ParityJob], *folders: Path) -> None:
     """Refuse folders that cannot hold the files of the jobs; a task may have a long name."""
     longest = max((job.key for job in jobs), key=lambda key: len(key.encode()), default="run")
     for folder in folders:
@@ -136,8 +136,8 @@ def _prepare(jobs: list[Job], *folders: Path) -> None:
 
 
 def _run(
-    todo: list[Job], total: int, options: argparse.Namespace, console: Console
-) -> Iterator[tuple[Job, Record]]:
+    todo: list[ParityJob], total: int, options: argparse.Namespace, console: Console
+) -> Iterator[tuple[ParityJob, Record]]:
     if not todo:
         return
     for job in {job.task.name: job for job in todo}.values():
@@ -149,7 +149,7 @@ def _run(
     table = LiveTable(console, live, total, total - len(todo))
     with table.shown() as count:
         for job, record in run_jobs(todo, live, options.workers, options.scheduler):
-            count(job, record)
+            count(job)
             yield job, record
 
 
@@ -161,7 +161,7 @@ def _tasks(options: argparse.Namespace) -> list[Task]:
     return [*tasks, *([task_from_file(options.data)] if options.data else [])]
 
 
-def _marked(job: Job, data: Path | None) -> Job:
+def _marked(job: ParityJob, data: Path | None) -> ParityJob:
     """Mark a job on a user's file with its checksum, so that other contents are another run."""
     if job.task.name in TASKS or data is None or not data.is_file():
         return job

@@ -7,8 +7,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from experiments.parity.goals import REFERENCES
-from experiments.parity.runs import CONTESTANTS, EQPROP, TITLES, Runs, task_title
-from experiments.parity.summary import Summary, TaskSummary
+from experiments.parity.roster import CONTESTANTS, EQPROP, TITLES, Runs, task_title
+from experiments.parity.summary import ParitySummary, TaskSummary
 from experiments.reporting.plot_style import (
     BLUE,
     DOTTED,
@@ -29,7 +29,7 @@ COLOURS = dict(zip(CONTESTANTS, (BLUE, SKY, VERMILION, ORANGE), strict=True))
 """Blues learn by EqProp, reds by backprop; the darker of the two is the looped network."""
 
 
-def draw_gaps(summary: Summary) -> Figure | None:
+def draw_gaps(summary: ParitySummary) -> Figure | None:
     """Draw each gap with its interval over the margin; `None` if nothing was compared."""
     tasks = [task for task in summary.tasks if task.judgements]
     if not tasks:
@@ -58,7 +58,7 @@ def draw_gaps(summary: Summary) -> Figure | None:
     return figure
 
 
-def draw_accuracies(summary: Summary) -> Figure | None:
+def draw_accuracies(summary: ParitySummary) -> Figure | None:
     """Draw mean, interval and seeds of every contestant; `None` if none of them ran."""
     present = [name for name in CONTESTANTS if any(name in task.results for task in summary.tasks)]
     if not present:

@@ -22,8 +22,8 @@ from engine.model.builders import layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
 from experiments.parity.baselines import FeedForward, bptt_step
-from experiments.parity.settings import Settings
-from experiments.records import Point, Record
+from experiments.parity.settings import ParitySettings
+from experiments.records import EpochPoint, Record
 from experiments.tasks import (
     Split,
     Task,
@@ -47,7 +47,7 @@ FROZEN = {
     "readout_only": ("W_in", "b", "W_rec"),
 }
 
-Watch = Callable[[Point], None]
+Watch = Callable[[EpochPoint], None]
 Probabilities = Callable[[FloatArray], FloatArray]
 
 
@@ -66,13 +66,13 @@ class FlippedBackend(NumbaBackend):
 
 
 @dataclass(frozen=True)
-class Job:
+class ParityJob:
     """One training to do; with `final` false it is for tuning."""
 
     task: Task
     contestant: str
     seed: int
-    settings: Settings
+    settings: ParitySettings
     final: bool = True
     label: str = ""
 
@@ -103,15 +103,15 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedContestant:
     """A trained contestant: class probabilities of inputs, its size, its epochs."""
 
     probabilities: Probabilities
     parameters: int
-    curve: tuple[Point, ...]
+    curve: tuple[EpochPoint, ...]
 
 
-def run_job(job: Job, watch: Watch | None = None) -> Record:
+def run_job(job: ParityJob, watch: Watch | None = None) -> Record:
     """Train one contestant and measure it; `watch` is told of every epoch.
 
     A final run trains on training and validation together and is measured on the test part. A run
@@ -157,7 +157,7 @@ def compile_kernels() -> None:
         backend.settle(backend.clamp([[0.0]]), relaxation=Relaxation(solver=solver))
 
 
-def _train_network(job: Job, split: Split, watch: Watch) -> Trained:
+def _train_network(job: ParityJob, split: Split, watch: Watch) -> TrainedContestant:
     network, training = job.network, job.training
     params = initial_params(network, np.random.default_rng(job.seed))
     if job.contestant == "no_recurrence":
@@ -169,7 +169,7 @@ def _train_network(job: Job, split: Split, watch: Watch) -> Trained:
     probe = split.x_train[:COSINE_SAMPLES], split.y_train[:COSINE_SAMPLES]
     probes = COSINE_EPOCHS if job.final else 0
     probed = np.linspace(1, training.epochs, probes).round()
-    curve: list[Point] = []
+    curve: list[EpochPoint] = []
 
     def on_epoch(epoch: Epoch) -> None:
         cosine = None
@@ -181,14 +181,16 @@ def _train_network(job: Job, split: Split, watch: Watch) -> Trained:
 
     step = bptt_step if job.contestant == "backprop_looped" else train_step
     fit(backend, split.x_train, split.y_train, training, on_epoch=on_epoch, step=step)
-    return Trained(lambda x: predict_proba(backend, x, settled), network.size, tuple(curve))
+    return TrainedContestant(
+        lambda x: predict_proba(backend, x, settled), network.size, tuple(curve)
+    )
 
 
-def _train_feedforward(job: Job, split: Split, watch: Watch) -> Trained:
+def _train_feedforward(job: ParityJob, split: Split, watch: Watch) -> TrainedContestant:
     hidden = job.settings.hidden
     sizes = (job.task.inputs, hidden, hidden, job.task.classes)
     model = FeedForward(sizes, job.settings.activation, job.seed)
-    curve: list[Point] = []
+    curve: list[EpochPoint] = []
 
     def on_epoch(epoch: Epoch) -> None:
         p = model.probabilities(split.x_test)
@@ -196,7 +198,7 @@ def _train_feedforward(job: Job, split: Split, watch: Watch) -> Trained:
         watch(curve[-1])
 
     model.fit(split.x_train, split.y_train, job.training, job.settings.decay, on_epoch)
-    return Trained(model.probabilities, model.size, tuple(curve))
+    return TrainedContestant(model.probabilities, model.size, tuple(curve))
 
 
 def gradient_cosine(
@@ -224,7 +226,9 @@ def gradient_cosine(
     return float(gradient @ exact) / scale if scale > 0.0 else 0.0
 
 
-def _returns(job: Job, split: Split, probabilities: Probabilities) -> dict[str, list[float]] | None:
+def _returns(
+    job: ParityJob, split: Split, probabilities: Probabilities
+) -> dict[str, list[float]] | None:
     task, seed = job.task, job.seed
     if task.environment is None:
         return None
@@ -240,8 +244,8 @@ def _returns(job: Job, split: Split, probabilities: Probabilities) -> dict[str, 
     }
 
 
-def _point(epoch: Epoch, accuracy: float, is_eqprop: bool, cosine: float | None) -> Point:
-    point = Point(epoch.number, epoch.cost, accuracy, epoch.seconds)
+def _point(epoch: Epoch, accuracy: float, is_eqprop: bool, cosine: float | None) -> EpochPoint:
+    point = EpochPoint(epoch.number, epoch.cost, accuracy, epoch.seconds)
     if not is_eqprop:
         return point
     return replace(

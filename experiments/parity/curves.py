@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from engine.arrays import FloatArray
 from experiments.parity.bars import COLOURS
-from experiments.parity.runs import CONTESTANTS, EQPROP, TITLES, Runs, TaskRuns, task_title
+from experiments.parity.roster import CONTESTANTS, EQPROP, TITLES, Runs, TaskRuns, task_title
 from experiments.records import Record
 from experiments.reporting.plot_style import (
     DASHED,

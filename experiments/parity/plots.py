@@ -8,8 +8,8 @@ from matplotlib.figure import Figure as Drawing
 
 from experiments.parity.bars import draw_accuracies, draw_gaps, draw_seconds
 from experiments.parity.curves import draw_cosines, draw_learning_curves, draw_steps
-from experiments.parity.runs import Runs
-from experiments.parity.summary import Summary
+from experiments.parity.roster import Runs
+from experiments.parity.summary import ParitySummary
 from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import STYLE
 
@@ -21,7 +21,7 @@ class Plot:
     name: str
     title: str
     caption: str
-    draw: Callable[[Summary, Runs], Drawing | None]
+    draw: Callable[[ParitySummary, Runs], Drawing | None]
 
 
 PLOTS = (
@@ -72,7 +72,7 @@ PLOTS = (
 )
 
 
-def draw_plots(summary: Summary, runs: Runs) -> list[Picture]:
+def draw_plots(summary: ParitySummary, runs: Runs) -> list[Picture]:
     """Draw every plot for which there is something to draw."""
     pictures = []
     with matplotlib.rc_context(STYLE):

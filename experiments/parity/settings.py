@@ -14,7 +14,7 @@ from engine.learning.training import Training
 
 
 @dataclass(frozen=True)
-class Settings:
+class ParitySettings:
     """Everything that a run depends on, apart from task, contestant and seed."""
 
     hidden: int
@@ -53,7 +53,7 @@ class Settings:
         )
 
 
-_IMAGES = Settings(
+_IMAGES = ParitySettings(
     hidden=256,
     batch_size=128,
     epochs=12,
@@ -63,13 +63,13 @@ _IMAGES = Settings(
     activation="relu",
 )
 BUDGETS = {
-    "digits": Settings(hidden=128, batch_size=32, epochs=30),
+    "digits": ParitySettings(hidden=128, batch_size=32, epochs=30),
     "mnist": _IMAGES,
     "fashion_mnist": _IMAGES,
-    "cartpole": Settings(hidden=64, batch_size=64, epochs=10, beta=0.01),
-    "acrobot": Settings(hidden=64, batch_size=64, epochs=10, beta=0.01),
+    "cartpole": ParitySettings(hidden=64, batch_size=64, epochs=10, beta=0.01),
+    "acrobot": ParitySettings(hidden=64, batch_size=64, epochs=10, beta=0.01),
 }
-USER_BUDGET = Settings(hidden=64, batch_size=32, epochs=30)
+USER_BUDGET = ParitySettings(hidden=64, batch_size=32, epochs=30)
 """For data that a user brings."""
 
 CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
@@ -119,7 +119,7 @@ BEST_BASELINE: dict[str, str] = {
 """The backprop contestant with the best validation accuracy, by the same command."""
 
 
-def settings_for(task: str, contestant: str) -> Settings:
+def settings_for(task: str, contestant: str) -> ParitySettings:
     """Return the settings of a run; a control has those of the looped EqProp network."""
     tuned = CHOSEN.get(task, {})
     return replace(

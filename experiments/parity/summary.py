@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from experiments.parity.goals import REFERENCES, margin_of
-from experiments.parity.runs import (
+from experiments.parity.roster import (
     BASELINES,
     BPTT,
     CONTESTANTS,
@@ -24,8 +24,8 @@ from experiments.records import Record
 from experiments.statistics import (
     CONFIDENCE,
     ROUNDING,
-    Comparison,
     Judgement,
+    PairedComparison,
     Verdict,
     compare,
     judge,
@@ -82,7 +82,7 @@ class TaskSummary:
 
 
 @dataclass(frozen=True)
-class Summary:
+class ParitySummary:
     """All tasks in the order of the registry, then a user's own, and what was not run."""
 
     tasks: tuple[TaskSummary, ...]
@@ -90,7 +90,7 @@ class Summary:
     missing: tuple[str, ...]
 
 
-def summarise(records: Iterable[Record], best_baseline: Mapping[str, str]) -> Summary:
+def summarise(records: Iterable[Record], best_baseline: Mapping[str, str]) -> ParitySummary:
     """Summarise finished runs; `best_baseline` names the one that validation chose for a task.
 
     Where it names none that ran, the baseline with the higher mean on the test part stands in: a
@@ -111,7 +111,7 @@ def summarise(records: Iterable[Record], best_baseline: Mapping[str, str]) -> Su
         )
         for task in runs
     )
-    return Summary(tasks, list_seeds(runs), name_missing(runs, baselines))
+    return ParitySummary(tasks, list_seeds(runs), name_missing(runs, baselines))
 
 
 def _pick_baseline(chosen: str | None, task: TaskRuns) -> str | None:
@@ -146,7 +146,7 @@ def _judge_network(
 
 def _compare(
     task: str, eqprop: dict[int, Record], baseline: dict[int, Record]
-) -> Comparison | None:
+) -> PairedComparison | None:
     seeds = [seed for seed in eqprop if seed in baseline]
     if not seeds:
         return None

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.parity.contestants import Job
-from experiments.parity.runs import BASELINES
-from experiments.parity.settings import BUDGETS, USER_BUDGET, Settings
+from experiments.parity.contestants import ParityJob
+from experiments.parity.roster import BASELINES
+from experiments.parity.settings import BUDGETS, USER_BUDGET, ParitySettings
 from experiments.records import Record
 from experiments.tasks import Task
 
@@ -53,9 +53,9 @@ so nothing is overfitted.
 """
 
 
-def tuning_jobs(tasks: Iterable[Task]) -> list[Job]:
+def tuning_jobs(tasks: Iterable[Task]) -> list[ParityJob]:
     """Return every point of the first grids, with each tuning seed."""
-    jobs: list[Job] = []
+    jobs: list[ParityJob] = []
     for task in tasks:
         budget = BUDGETS.get(task.name, USER_BUDGET)
         for contestant, grid in GRIDS.items():
@@ -63,10 +63,10 @@ def tuning_jobs(tasks: Iterable[Task]) -> list[Job]:
     return jobs
 
 
-def afterwards_jobs(tasks: Iterable[Task], chosen: Iterable[dict[str, Any]]) -> list[Job]:
+def afterwards_jobs(tasks: Iterable[Task], chosen: Iterable[dict[str, Any]]) -> list[ParityJob]:
     """Return what is tried after the first grids, at the points that they chose."""
     known = {task.name: task for task in tasks}
-    jobs: list[Job] = []
+    jobs: list[ParityJob] = []
     for row in chosen:
         task, contestant = known[row["task"]], row["contestant"]
         settings = replace(BUDGETS.get(task.name, USER_BUDGET), **row["chosen"])
@@ -77,8 +77,8 @@ def afterwards_jobs(tasks: Iterable[Task], chosen: Iterable[dict[str, Any]]) -> 
 
 
 def _points(
-    task: Task, contestant: str, settings: Settings, grid: Mapping[str, Sequence[Any]]
-) -> Iterator[Job]:
+    task: Task, contestant: str, settings: ParitySettings, grid: Mapping[str, Sequence[Any]]
+) -> Iterator[ParityJob]:
     adapted = ADAPTED.get(task.name, {})
     axes = {name: adapted.get(name, values) for name, values in grid.items()}
     for values in product(*axes.values()):
@@ -86,7 +86,7 @@ def _points(
         chosen = {name: getattr(point, name) for name in tuned_names(contestant)}
         label = "".join(f"-{name}{value}" for name, value in chosen.items())
         for seed in adapted.get("seeds", SEEDS):
-            yield Job(task, contestant, seed, point, final=False, label=label)
+            yield ParityJob(task, contestant, seed, point, final=False, label=label)
 
 
 def tuned_names(contestant: str) -> tuple[str, ...]:
@@ -94,13 +94,13 @@ def tuned_names(contestant: str) -> tuple[str, ...]:
     return *GRIDS[contestant], *AFTERWARDS.get(contestant, {})
 
 
-def choose(results: Iterable[tuple[Job, Record]]) -> list[dict[str, Any]]:
+def choose(results: Iterable[tuple[ParityJob, Record]]) -> list[dict[str, Any]]:
     """Return the best point of each task and contestant.
 
     Of the points whose accuracy is within one standard error of the highest, the one with the
     lowest cost: what the validation part cannot tell apart by counting, it may by likelihood.
     """
-    groups: dict[tuple[str, str, str], list[tuple[Job, Record]]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[tuple[ParityJob, Record]]] = defaultdict(list)
     for job, record in results:
         groups[job.task.name, job.contestant, job.label].append((job, record))
     points: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)

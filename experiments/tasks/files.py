@@ -32,7 +32,7 @@ SMALL = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class NumberTable:
     """Raw inputs `(samples, inputs)`, and labels counted from zero in the order of `names`."""
 
     x: FloatArray
@@ -64,7 +64,7 @@ def task_from_file(path: str | Path) -> Task:
     )
 
 
-def load_table(table: Table, seed: int) -> Split:
+def load_table(table: NumberTable, seed: int) -> Split:
     """Cut a table into stratified parts, normalised feature by feature."""
     return normalised_split(
         *stratified_parts(table.x, table.y, seed),
@@ -129,7 +129,7 @@ def _integers_or_text(labels: list[str]) -> RawArray:
         return np.array(labels)
 
 
-def _checked_table(path: Path, x: RawArray, labels: RawArray) -> Table:
+def _checked_table(path: Path, x: RawArray, labels: RawArray) -> NumberTable:
     if x.ndim != 2 or x.shape[1] == 0 or x.dtype.kind not in "biuf":
         raise TaskError(
             f"{path} has inputs of shape {x.shape} and type {x.dtype}, expected numbers of shape "
@@ -150,7 +150,7 @@ def _checked_table(path: Path, x: RawArray, labels: RawArray) -> Table:
     return _checked_classes(path, x, labels)
 
 
-def _checked_classes(path: Path, x: RawArray, labels: RawArray) -> Table:
+def _checked_classes(path: Path, x: RawArray, labels: RawArray) -> NumberTable:
     if labels.dtype.kind not in "biuU":
         raise TaskError(f"{path} has labels of type {labels.dtype}, expected integers or text.")
     if labels.dtype.kind == "U":
@@ -166,4 +166,4 @@ def _checked_classes(path: Path, x: RawArray, labels: RawArray) -> Table:
             f"{path} has {counts[rarest]} samples of class {names[rarest]!s}, at least "
             f"{SAMPLES_PER_CLASS} are needed."
         )
-    return Table(x.astype(np.float64), y.astype(np.int64), tuple(str(name) for name in names))
+    return NumberTable(x.astype(np.float64), y.astype(np.int64), tuple(str(name) for name in names))

@@ -16,7 +16,6 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event, Thread
 
 import numpy as np
 from rich.console import Console
@@ -24,17 +23,18 @@ from rich.console import Console
 from engine.compiled.backend import NumbaBackend
 from engine.errors import EngineError
 from engine.model.params import Params
-from engine.progress import progress_bar
 from experiments.machine import describe_machine
 from experiments.options import add_out, add_workers, command_parser, parse, positive, seed_count
 from experiments.output import prepare_output
 from experiments.pool import as_finished
+from experiments.progress import progress_bars, repeating
 from experiments.shell import guarded, make_console
-from experiments.transformer.records import Outcome, load_outcome, run_job, save_outcome
+from experiments.transformer.outcomes import TransformerOutcome, load_outcome, run_job, save_outcome
+from experiments.transformer.parts import readout_of
 from experiments.transformer.report import print_summary, write_report
 from experiments.transformer.sequences import TASKS, SequenceError
 from experiments.transformer.settings import FIRST_SEED, settings_for
-from experiments.transformer.training import BACKPROP, EQPROP, Job, targets_of
+from experiments.transformer.training import BACKPROP, EQPROP, TransformerJob
 
 SEEDS = 3
 COMPARED = (("reversal", 10, 8), ("reversal", 50, 8))
@@ -45,6 +45,7 @@ FILES = ("report.html", "report.md", "results.json", "plots/attention.png")
 """Of the report, one for each folder at least."""
 NOTED = 20
 """Updates after which a worker notes how far it is."""
+POLL_SECONDS = 1.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return guarded(work, console, (EngineError, SequenceError), kept)
 
 
-def _jobs(options: argparse.Namespace) -> list[Job]:
+def _jobs(options: argparse.Namespace) -> list[TransformerJob]:
     """Return every run, the longest first: so the last ones do not keep one core alone."""
     seeds = range(FIRST_SEED, FIRST_SEED + (options.seeds or (1 if options.quick else SEEDS)))
     methods = [EQPROP] if options.no_control else [EQPROP, BACKPROP]
@@ -77,7 +78,7 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
     if not asked:
         runs += product(ONCE, [EQPROP], seeds[:1])
     jobs = [
-        Job(task, method, seed, settings_for(task, vocabulary, length, options.quick))
+        TransformerJob(task, method, seed, settings_for(task, vocabulary, length, options.quick))
         for (task, vocabulary, length), method, seed in runs
     ]
     return sorted(jobs, key=lambda job: job.settings.shown_tokens, reverse=True)
@@ -94,10 +95,12 @@ def _kinds(options: argparse.Namespace) -> list[tuple[str, int, int]]:
     return list(dict.fromkeys(product(names, vocabularies, lengths)))
 
 
-def _finish(jobs: list[Job], options: argparse.Namespace, console: Console) -> list[Outcome]:
+def _finish(
+    jobs: list[TransformerJob], options: argparse.Namespace, console: Console
+) -> list[TransformerOutcome]:
     """Return the outcome of every job, from an earlier call or from a run now."""
     folder = options.out / "runs"
-    kept: dict[str, Outcome] = {}
+    kept: dict[str, TransformerOutcome] = {}
     for job in jobs:
         outcome = None if options.fresh else load_outcome(folder / f"{job.key}.json")
         if outcome is not None and outcome.settings == job.settings.as_dict():
@@ -111,7 +114,9 @@ def _finish(jobs: list[Job], options: argparse.Namespace, console: Console) -> l
     return [kept[job.key] for job in jobs]
 
 
-def _run(todo: list[Job], options: argparse.Namespace) -> Iterator[tuple[Job, Outcome]]:
+def _run(
+    todo: list[TransformerJob], options: argparse.Namespace
+) -> Iterator[tuple[TransformerJob, TransformerOutcome]]:
     """Yield each job with its outcome as soon as it is done; runs share nothing but the cores."""
     if not todo:
         return
@@ -125,24 +130,18 @@ def _run(todo: list[Job], options: argparse.Namespace) -> Iterator[tuple[Job, Ou
 @contextmanager
 def _progress(updates: int) -> Iterator[Path]:
     """Show how many of the updates are done, by what workers note in the folder this yields."""
-    with TemporaryDirectory() as folder, progress_bar() as bar:
-        notes, stop = Path(folder), Event()
-        task = bar.add_task("updates", total=updates, note="")
+    with TemporaryDirectory() as folder, progress_bars() as show:
+        notes = Path(folder)
 
         def follow() -> None:
-            while not stop.wait(1.0):
-                bar.update(task, completed=sum(note.stat().st_size for note in notes.iterdir()))
+            show("updates", sum(note.stat().st_size for note in notes.iterdir()), updates, "")
 
-        thread = Thread(target=follow, daemon=True)
-        thread.start()
-        try:
+        follow()
+        with repeating(follow, POLL_SECONDS):
             yield notes
-        finally:
-            stop.set()
-            thread.join()
 
 
-def _work(notes: Path, job: Job) -> Outcome:
+def _work(notes: Path, job: TransformerJob) -> TransformerOutcome:
     """Do a job in a worker; its note grows by a byte for every update."""
 
     def watch(update: int) -> None:
@@ -153,12 +152,12 @@ def _work(notes: Path, job: Job) -> Outcome:
     return run_job(job, watch)
 
 
-def _compile(job: Job) -> None:
+def _compile(job: TransformerJob) -> None:
     """Run one step of everything that is compiled, and build the network of the job."""
     network = job.settings.network
     backend = NumbaBackend(network, Params(network, np.zeros(network.size, np.float32)))
     tokens = np.zeros((1, network.inputs), np.int64)
-    clamped = backend.clamp(tokens, targets_of(network, tokens))
+    clamped = backend.clamp(tokens, readout_of(network).targets(tokens))
     settled = backend.settle(clamped, job.settings.beta, job.settings.nudged)
     backend.accumulate(clamped, settled, np.zeros(network.size, np.float32), energy=1.0)
 

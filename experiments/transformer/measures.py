@@ -8,12 +8,11 @@ from adapters.torch_autograd import implicit_gradient
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Backend, Clamped, Relaxation
 from engine.compiled.backend import NumbaBackend
-from engine.couplings.attention import Attention
-from engine.couplings.tokens import TokenReadout
 from engine.errors import EngineError
 from engine.learning.estimator import centered, estimate
+from experiments.transformer.parts import attention_of, readout_of
 from experiments.transformer.sequences import TEST, VALIDATION, SequenceTask, draw_sequences
-from experiments.transformer.settings import Settings
+from experiments.transformer.settings import TransformerSettings
 
 BATCH = 500
 PROBED = 16
@@ -76,12 +75,12 @@ class Multistability:
 
 
 def measure_moment(
-    backend: NumbaBackend, settings: Settings, task: SequenceTask, seed: int, update: int
+    backend: NumbaBackend, settings: TransformerSettings, task: SequenceTask, seed: int, update: int
 ) -> Moment:
     """Compare the gradient with that of autograd at the equilibrium, and count the answers."""
     rng = np.random.default_rng([seed, 3])
     x = draw_sequences(rng, VALIDATION, PROBED, settings.vocabulary, settings.length)
-    readout = _readout(backend)
+    readout = readout_of(backend.network)
     inputs, y = x.astype(np.float32), readout.targets(task.answer(x))
     clamped = backend.clamp(inputs, y)
     gradient = np.zeros(backend.network.size, np.float32)
@@ -126,7 +125,7 @@ def lopsided_share(exact: Backend, clamped: Clamped, beta: float, damping: float
     return float((sides > LOPSIDED * np.linalg.norm(plus.state - minus.state, axis=1)).mean())
 
 
-def held_out(settings: Settings, seed: int) -> IntArray:
+def held_out(settings: TransformerSettings, seed: int) -> IntArray:
     """Draw the test sequences of a seed."""
     rng = np.random.default_rng([seed, 2])
     count = settings.test_sequences
@@ -137,12 +136,13 @@ def examine(
     backend: NumbaBackend, x: IntArray, answers: IntArray, relaxation: Relaxation
 ) -> Answers:
     """Relax every sequence and count wrong tokens."""
+    readout = readout_of(backend.network)
     wrong = unsettled = 0
     residual, steps = 0.0, []
     for first in range(0, len(x), BATCH):
         rows = slice(first, first + BATCH)
         settled = backend.settle(backend.clamp(x[rows]), relaxation=relaxation)
-        wrong += int((_readout(backend).read(backend.predict(settled)) != answers[rows]).sum())
+        wrong += int((readout.read(backend.predict(settled)) != answers[rows]).sum())
         unsettled += int((~settled.converged).sum())
         residual = max(residual, float(settled.residual.max()))
         steps.append(settled.steps)
@@ -151,7 +151,7 @@ def examine(
 
 
 def measure_multistability(
-    backend: NumbaBackend, x: IntArray, answers: IntArray, settings: Settings, seed: int
+    backend: NumbaBackend, x: IntArray, answers: IntArray, settings: TransformerSettings, seed: int
 ) -> Multistability:
     """Relax sequences from random starts, and compare where they end with the usual end."""
     rng = np.random.default_rng([seed, 4])
@@ -164,7 +164,7 @@ def measure_multistability(
         again = backend.settle(clamped, relaxation=settings.settled, start=start)
         apart = np.abs(again.state - usual.state).max(axis=1) > APART
         several |= apart & again.converged & usual.converged
-        wrong += int((_readout(backend).read(backend.predict(again)) != answers).sum())
+        wrong += int((readout_of(backend.network).read(backend.predict(again)) != answers).sum())
         unsettled += int((~again.converged).sum())
     return Multistability(len(x), settings.restarts, int(several.sum()), wrong, unsettled)
 
@@ -172,14 +172,8 @@ def measure_multistability(
 def attention_maps(backend: NumbaBackend, x: IntArray, relaxation: Relaxation) -> FloatArray:
     """Return what tokens attend to at equilibrium, the mean `P (heads, length, length)`."""
     settled = backend.settle(backend.clamp(x[:DRAWN]), relaxation=relaxation)
-    (attention,) = (c for c in backend.network.couplings if isinstance(c, Attention))
+    attention = attention_of(backend.network)
     tokens = backend.network.of(attention.layer, settled.state)
     maps: FloatArray = attention.probabilities(backend.params[attention.name], tokens)
     mean: FloatArray = maps.mean(axis=0)
     return mean
-
-
-def _readout(backend: NumbaBackend) -> TokenReadout:
-    readout = backend.network.readout
-    assert isinstance(readout, TokenReadout)
-    return readout

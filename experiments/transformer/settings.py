@@ -22,7 +22,7 @@ GOAL_TOKENS = 80_000
 
 
 @dataclass(frozen=True)
-class Settings:
+class TransformerSettings:
     """How one network is built, trained and tested."""
 
     vocabulary: int
@@ -89,10 +89,10 @@ class Settings:
         return asdict(self)
 
 
-def settings_for(task: str, vocabulary: int, length: int, quick: bool) -> Settings:
+def settings_for(task: str, vocabulary: int, length: int, quick: bool) -> TransformerSettings:
     """Return what a kind of sequence is trained with; `quick` is a smoke test of the whole."""
     longer = max(1, length // 8)  # longer sequences have more routes to learn
-    settings = Settings(
+    settings = TransformerSettings(
         vocabulary,
         length,
         updates=1500 * longer,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.transformer.records import Outcome
+from experiments.transformer.outcomes import TransformerOutcome
 from experiments.transformer.sequences import TASKS
 from experiments.transformer.settings import GOAL_TOKENS, GOALS, LEAST_COSINE
 from experiments.transformer.training import BACKPROP, EQPROP
@@ -19,7 +19,7 @@ class Kind:
     task: str
     vocabulary: int
     length: int
-    runs: dict[str, tuple[Outcome, ...]]
+    runs: dict[str, tuple[TransformerOutcome, ...]]
     """By method, in the order of the seeds."""
 
     @property
@@ -62,10 +62,10 @@ class Kind:
         return None if self.goal is None else self.least_cosine >= LEAST_COSINE
 
 
-def arrange(outcomes: Iterable[Outcome]) -> list[Kind]:
+def arrange(outcomes: Iterable[TransformerOutcome]) -> list[Kind]:
     """Sort outcomes by kind, method and seed, whatever order they finished in."""
     names = list(TASKS)
-    found: dict[tuple[str, int, int], dict[str, list[Outcome]]] = {}
+    found: dict[tuple[str, int, int], dict[str, list[TransformerOutcome]]] = {}
     for run in sorted(outcomes, key=lambda run: (names.index(run.task), run.kind, run.seed)):
         found.setdefault(run.kind, {}).setdefault(run.method, []).append(run)
     return [

@@ -10,29 +10,28 @@ from adapters.torch_arrays import torch, unpack
 from adapters.torch_autograd import loss, relax_through
 from engine.arrays import FloatArray, IntArray
 from engine.compiled.backend import NumbaBackend
-from engine.couplings.attention import Attention
-from engine.couplings.tokens import TokenReadout
 from engine.learning.optimizer import Adam, scheduled
 from engine.learning.run import Run
 from engine.learning.training import Training, descend, train_step
 from engine.model.network import Network
 from engine.model.params import initial_params
 from experiments.transformer.measures import Moment, measure_moment
+from experiments.transformer.parts import attention_of, readout_of
 from experiments.transformer.sequences import TASKS, TRAINING, draw_sequences
-from experiments.transformer.settings import Settings
+from experiments.transformer.settings import TransformerSettings
 
 EQPROP, BACKPROP = "eqprop", "backprop"
 METHODS = {EQPROP: "EqProp", BACKPROP: "Backprop"}
 
 
 @dataclass(frozen=True)
-class Job:
+class TransformerJob:
     """One training: a task, a method and a seed."""
 
     task: str
     method: str
     seed: int
-    settings: Settings
+    settings: TransformerSettings
 
     @property
     def key(self) -> str:
@@ -42,7 +41,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedTransformer:
     """A trained network, how its training went and the CPU time it took."""
 
     backend: NumbaBackend
@@ -50,7 +49,7 @@ class Trained:
     seconds: float
 
 
-def train(job: Job, watch: Callable[[int], None] | None = None) -> Trained:
+def train(job: TransformerJob, watch: Callable[[int], None] | None = None) -> TrainedTransformer:
     """Train on sequences that are drawn anew for every update; `watch` is told of each.
 
     Both methods start from the same weights and see the same sequences in the same order; the
@@ -77,7 +76,7 @@ def train(job: Job, watch: Callable[[int], None] | None = None) -> Trained:
             curve.append(measure_moment(backend, settings, task, job.seed, update))
             outside += time.process_time() - paused
         now = replace(training, optimizer=Adam(learning_rate(settings, update)))
-        batch = x.astype(np.float32), targets_of(network, task.answer(x))
+        batch = x.astype(np.float32), readout_of(network).targets(task.answer(x))
         if job.method == EQPROP:
             train_step(backend, *batch, now, run, 1)
         else:
@@ -86,16 +85,16 @@ def train(job: Job, watch: Callable[[int], None] | None = None) -> Trained:
             watch(update + 1)
     seconds = time.process_time() - began - outside
     curve.append(measure_moment(backend, settings, task, job.seed, settings.updates))
-    return Trained(backend, tuple(curve), seconds)
+    return TrainedTransformer(backend, tuple(curve), seconds)
 
 
-def learning_rate(settings: Settings, update: int) -> float:
+def learning_rate(settings: TransformerSettings, update: int) -> float:
     """Return the rate of an update: it rises over the warm-up, and falls as a cosine all along."""
     share = scheduled("cosine", update, settings.updates, settings.last_rate)
     return settings.lr * share * min(1.0, (update + 1) / max(1, settings.warm_up))
 
 
-def training_batches(settings: Settings, seed: int) -> Iterator[IntArray]:
+def training_batches(settings: TransformerSettings, seed: int) -> Iterator[IntArray]:
     """Yield the sequences of every update, `(batch, length)`; a seed always draws the same."""
     rng = np.random.default_rng([seed, 1])
     shape = (settings.batch, settings.vocabulary, settings.length)
@@ -104,22 +103,13 @@ def training_batches(settings: Settings, seed: int) -> Iterator[IntArray]:
 
 
 def decay_rates(network: Network, rate: float) -> dict[str, FloatArray]:
-    """Return the decay of each attention: queries and keys decay, what they route does not."""
-    rates = {}
-    for coupling in network.couplings:
-        if isinstance(coupling, Attention):
-            block = np.zeros(network.blocks[coupling.name].shape, np.float32)
-            heads = coupling.split(block, network.shapes[coupling.layer][0])
-            heads.query[...] = rate
-            heads.key[...] = rate
-            rates[coupling.name] = block
-    return rates
-
-
-def targets_of(network: Network, answers: IntArray) -> FloatArray:
-    """Return answers as the targets of the network's read-out."""
-    assert isinstance(network.readout, TokenReadout)
-    return network.readout.targets(answers)
+    """Return the decay of the attention: queries and keys decay, what they route does not."""
+    attention = attention_of(network)
+    block: FloatArray = np.zeros(network.blocks[attention.name].shape, np.float32)
+    heads = attention.split(block, network.shapes[attention.layer][0])
+    heads.query[...] = rate
+    heads.key[...] = rate
+    return {attention.name: block}
 
 
 def backprop_step(
@@ -128,7 +118,7 @@ def backprop_step(
     y: FloatArray,
     training: Training,
     run: Run,
-    settings: Settings,
+    settings: TransformerSettings,
 ) -> None:
     """Update by autograd through the relaxation of the same energy.
 

@@ -15,18 +15,18 @@ from functools import partial
 from rich.console import Console
 from rich.text import Text
 
-from engine.progress import progress_bar
 from experiments.machine import describe_machine
 from experiments.options import add_out, add_workers, command_parser, parse, positive
 from experiments.output import prepare_output
 from experiments.parity.contestants import compile_kernels
+from experiments.progress import progress_bars
 from experiments.reporting.terminal_table import rich_table
 from experiments.shell import guarded, make_console
-from experiments.verify.document import check_table, lead_sentences, totals_table, track_table
 from experiments.verify.registry import all_tracks, find_tracks
-from experiments.verify.report import write_report
-from experiments.verify.runner import Outcome, run_tracks
+from experiments.verify.report_content import check_table, lead_sentences, totals_table, track_table
+from experiments.verify.report_files import write_report
 from experiments.verify.track import Effort, Status, Track, VerifyError
+from experiments.verify.track_outcomes import TrackOutcome, run_tracks
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,17 +69,18 @@ def verify(options: argparse.Namespace, command: str, console: Console) -> int:
     return 1 if totals.failed else 0
 
 
-def _run(tracks: Sequence[Track], effort: Effort, workers: int) -> list[Outcome]:
-    outcomes = []
-    with progress_bar() as bar:
-        task = bar.add_task("tracks", total=len(tracks), note=f"{effort} run")
+def _run(tracks: Sequence[Track], effort: Effort, workers: int) -> list[TrackOutcome]:
+    outcomes: list[TrackOutcome] = []
+    with progress_bars() as show:
+        show("tracks", 0, len(tracks), f"{effort} run")
         for outcome in run_tracks(tracks, effort, workers):
             outcomes.append(outcome)
-            bar.update(task, advance=1, note=f"track {outcome.number}: {outcome.status}")
+            note = f"track {outcome.number}: {outcome.status}"
+            show("tracks", len(outcomes), len(tracks), note)
     return sorted(outcomes, key=lambda outcome: outcome.number)
 
 
-def _print_missed(outcome: Outcome, console: Console) -> None:
+def _print_missed(outcome: TrackOutcome, console: Console) -> None:
     """Print the checks of a track that is not passed, or the error that stopped it."""
     if outcome.status is Status.PASSED:
         return

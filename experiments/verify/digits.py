@@ -8,7 +8,7 @@ from engine.compiled.backend import NumbaBackend
 from engine.learning.spectral import SpectralCap
 from engine.learning.training import Step, Training, fit, train_step
 from engine.model.params import initial_params
-from experiments.parity.contestants import Job
+from experiments.parity.contestants import ParityJob
 from experiments.parity.settings import settings_for
 from experiments.tasks import Split, find_task
 
@@ -23,10 +23,10 @@ def seeds(count: int) -> range:
     return range(FIRST_SEED, FIRST_SEED + count)
 
 
-def digits_job(seed: int, epochs: int) -> Job:
+def digits_job(seed: int, epochs: int) -> ParityJob:
     """Return the looped EqProp network of the parity experiment, with another length."""
     settings = replace(settings_for("digits", "eqprop_looped"), epochs=epochs)
-    return Job(find_task("digits"), "eqprop_looped", seed, settings)
+    return ParityJob(find_task("digits"), "eqprop_looped", seed, settings)
 
 
 def train_on_digits(

@@ -24,7 +24,9 @@ def loaded() -> set[str]:
     return set(ended.stdout.split())
 
 
-@pytest.mark.parametrize("name", ["torch", "sklearn", "matplotlib", "brian2", "pandas", "tests"])
+@pytest.mark.parametrize(
+    "name", ["torch", "sklearn", "matplotlib", "brian2", "pandas", "rich", "tests"]
+)
 def test_the_engine_does_without(name: str, loaded: set[str]) -> None:
     assert name not in loaded
 

@@ -16,7 +16,7 @@ from experiments.addition.checkpoint import save_checkpoint
 from experiments.options import EXIT_CODES
 from tests.experiments.addition.addition_cases import random_checkpoint
 from tests.experiments.command_cases import COMMANDS, Command
-from tests.experiments.parity_cases import write_csv
+from tests.experiments.parity.parity_cases import write_csv
 
 HUGE = "9" * 50
 COUNTS = ("0", "-1", "2.5", "nan", "x", "", HUGE, "9" * 5000, "\N{ARABIC-INDIC DIGIT FOUR}")

@@ -107,4 +107,5 @@ def test_no_command_has_a_pool_of_its_own():
     pool = re.compile(r"(Parallel|ProcessPoolExecutor|parallel_config|Pool)\(")
     texts = {path: path.read_text(encoding="utf-8") for path in ROOM.rglob("*.py")}
     users = {path.relative_to(ROOM).as_posix() for path, text in texts.items() if pool.search(text)}
-    assert users == {"pool.py", "fuzz/__main__.py"}  # the fuzzer stops by the clock
+    # The fuzzer stops by the clock, and Ctrl-C within a property would look like its failure.
+    assert users == {"pool.py", "fuzz/__main__.py"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from experiments.records import load_record, save_record, write_bytes, write_text
-from tests.experiments.parity_records import make_record
+from tests.experiments.parity.parity_records import make_record
 
 RECORDS = [
     make_record("digits", "eqprop_looped", 42, 0.98),

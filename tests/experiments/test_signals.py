@@ -8,7 +8,7 @@ import pytest
 
 import experiments.parity.__main__ as parity
 from experiments.records import load_record
-from tests.experiments.parity_cases import write_csv
+from tests.experiments.parity.parity_cases import write_csv
 from tests.experiments.processes import family_of, is_gone, start, wait_until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="it looks at /proc")

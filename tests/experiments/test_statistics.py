@@ -6,7 +6,7 @@ from scipy import stats
 
 from experiments.statistics import (
     SIGNIFICANCE,
-    Comparison,
+    PairedComparison,
     Score,
     StatisticsError,
     Verdict,
@@ -19,7 +19,9 @@ N_TEST = 1000
 GOOD = [0.981, 0.975, 0.979, 0.983, 0.977]
 
 
-def compare_fairly(eqprop, baseline, margin=0.005, n_test=N_TEST, majority_rate=0.1) -> Comparison:
+def compare_fairly(
+    eqprop, baseline, margin=0.005, n_test=N_TEST, majority_rate=0.1
+) -> PairedComparison:
     return compare(eqprop, baseline, n_test=n_test, majority_rate=majority_rate, margin=margin)
 
 
@@ -134,10 +136,10 @@ def test_the_smallest_test_part_says_what_can_be_told_apart():
     assert compare_fairly(GOOD[:2], GOOD[:2], n_test=[10_000, 100]).interval == smallest
 
 
-def at(p_equivalence=1.0, p_difference=1.0, p_chance=0.0) -> Comparison:
+def at(p_equivalence=1.0, p_difference=1.0, p_chance=0.0) -> PairedComparison:
     """A comparison that is better, with these p-values."""
     score = Score(0.9, 0.01, p_chance)
-    return Comparison(5, score, score, 0.1, 0.1, (0, 0.2), 0.01, p_equivalence, p_difference)
+    return PairedComparison(5, score, score, 0.1, 0.1, (0, 0.2), 0.01, p_equivalence, p_difference)
 
 
 def test_a_p_value_at_the_significance_is_not_below_it():

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from experiments.parity.contestants import Job, run_job
+from experiments.parity.contestants import ParityJob, run_job
 from experiments.parity.goals import margin_of
-from experiments.parity.runs import BASELINES, BPTT, LOOPED, TITLES
+from experiments.parity.roster import BASELINES, BPTT, LOOPED, TITLES
 from experiments.parity.settings import settings_for
 from experiments.records import Record
 from experiments.reporting.document import Cell, Table
@@ -31,7 +31,7 @@ LARGEST_ERROR = 0.5
 IDLE = 1e-9
 """Share of the learning rate at which nothing is learned."""
 
-Runs = dict[str, list[Record]]
+ContestantRuns = dict[str, list[Record]]
 
 
 def verify(size: Size) -> Finding:
@@ -78,13 +78,13 @@ def verify(size: Size) -> Finding:
     )
 
 
-def train_all(count: int, epochs: int, pace: float = 1.0) -> Runs:
+def train_all(count: int, epochs: int, pace: float = 1.0) -> ContestantRuns:
     """Train every contestant with so many seeds, at this share of its learning rate."""
-    runs: Runs = {}
+    runs: ContestantRuns = {}
     for name in (LOOPED, *BASELINES):
         usual = settings_for(TASK, name)
         settings = replace(usual, epochs=epochs, lr=pace * usual.lr)
-        runs[name] = [run_job(Job(find_task(TASK), name, s, settings)) for s in seeds(count)]
+        runs[name] = [run_job(ParityJob(find_task(TASK), name, s, settings)) for s in seeds(count)]
     return runs
 
 
@@ -95,7 +95,7 @@ def linear_accuracy(seed: int) -> float:
     return float(model.score(split.x_test, split.y_test))
 
 
-def compare_runs(runs: Runs, margin: float) -> dict[str, Judgement]:
+def compare_runs(runs: ContestantRuns, margin: float) -> dict[str, Judgement]:
     """Judge EqProp against every baseline, with Holm's correction over them."""
     eqprop = runs[LOOPED]
     return judge(
@@ -112,7 +112,7 @@ def compare_runs(runs: Runs, margin: float) -> dict[str, Judgement]:
     )
 
 
-def chance_checks(runs: Runs) -> tuple[Check, ...]:
+def chance_checks(runs: ContestantRuns) -> tuple[Check, ...]:
     """Ask that every single run is far above chance: equality there would mean nothing."""
     chances = [judged.p_chance for judged in compare_runs(runs, WIDE).values()]
     records = [record for found in runs.values() for record in found]
@@ -125,7 +125,7 @@ def chance_checks(runs: Runs) -> tuple[Check, ...]:
 
 
 def list_checks(
-    runs: Runs,
+    runs: ContestantRuns,
     linear: list[float],
     wide: Mapping[str, Judgement],
     narrow: Mapping[str, Judgement],
@@ -165,7 +165,7 @@ def _plain(record: Record) -> dict[str, object]:
     return {name: getattr(record, name) for name in kept}
 
 
-def _accuracy_table(runs: Runs, linear: list[float]) -> Table:
+def _accuracy_table(runs: ContestantRuns, linear: list[float]) -> Table:
     found = {TITLES[name]: [r.accuracy for r in records] for name, records in runs.items()}
     found["Linear classifier"] = linear
     found["Majority class"] = [record.majority_rate for record in runs[LOOPED]]

@@ -11,7 +11,7 @@ from engine.compiled.backend import NumbaBackend
 from engine.learning.predict import predict_proba
 from engine.learning.training import fit
 from engine.model.params import initial_params
-from experiments.parity.contestants import TEST_STEPS, FlippedBackend, Job
+from experiments.parity.contestants import TEST_STEPS, FlippedBackend, ParityJob
 from experiments.parity.settings import settings_for
 from experiments.reporting.document import Badge, Cell, Table
 from experiments.reporting.number_text import percent, points_between, probability
@@ -115,7 +115,7 @@ VARIANTS = {
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedVariant:
     """One variant with one seed."""
 
     accuracy: float
@@ -126,7 +126,7 @@ class Trained:
     """Largest difference of an output between two test samples."""
 
 
-Runs = dict[str, list[Trained]]
+VariantRuns = dict[str, list[TrainedVariant]]
 
 
 def verify(size: Size) -> Finding:
@@ -164,12 +164,12 @@ def verify(size: Size) -> Finding:
     )
 
 
-def train_variant(variant: Variant, seed: int, epochs: int) -> Trained:
+def train_variant(variant: Variant, seed: int, epochs: int) -> TrainedVariant:
     """Train once and measure on the test part."""
     usual = settings_for(TASK, variant.contestant)
     # Without decay, so that a weight changes by what it learns alone.
     settings = replace(usual, hidden=HIDDEN, epochs=epochs, decay=0.0)
-    job = Job(find_task(TASK), variant.contestant, seed, settings)
+    job = ParityJob(find_task(TASK), variant.contestant, seed, settings)
     split, training = job.task.load(seed).joined(), replace(job.training, frozen=variant.frozen)
     params = initial_params(job.network, np.random.default_rng(seed))
     if variant.zeroed is not None:
@@ -177,7 +177,7 @@ def train_variant(variant: Variant, seed: int, epochs: int) -> Trained:
     backend = variant.backend(job.network, params)
     fit(backend, split.x_train, split.y_train, training)
     p = predict_proba(backend, split.x_test, replace(training.free, max_steps=TEST_STEPS))
-    return Trained(
+    return TrainedVariant(
         accuracy=float((p.argmax(axis=1) == split.y_test).mean()),
         n_test=len(split.y_test),
         majority_rate=split.majority_rate,
@@ -186,7 +186,7 @@ def train_variant(variant: Variant, seed: int, epochs: int) -> Trained:
     )
 
 
-def judge_variants(runs: Runs, *, must_hurt: bool) -> dict[str, Judgement]:
+def judge_variants(runs: VariantRuns, *, must_hurt: bool) -> dict[str, Judgement]:
     """Compare each of these variants with what it is held against, as one family of tests."""
     return judge(
         {
@@ -203,7 +203,7 @@ def judge_variants(runs: Runs, *, must_hurt: bool) -> dict[str, Judgement]:
     )
 
 
-def list_checks(runs: Runs, must: Mapping[str, Judgement]) -> tuple[Check, ...]:
+def list_checks(runs: VariantRuns, must: Mapping[str, Judgement]) -> tuple[Check, ...]:
     """Ask that the whole networks learn, and that each necessary part is missed."""
     whole = [one for name in ("looped", "layered") for one in runs[name]]
     errors = [(1 - one.accuracy) / (1 - one.majority_rate) for one in whole]
@@ -223,7 +223,7 @@ def list_checks(runs: Runs, must: Mapping[str, Judgement]) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-def _table(runs: Runs, judged: Mapping[str, Judgement]) -> Table:
+def _table(runs: VariantRuns, judged: Mapping[str, Judgement]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name, variant in VARIANTS.items():
         values = [one.accuracy for one in runs[name]]

@@ -10,18 +10,24 @@ from experiments.reporting.number_text import number
 from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import STYLE
 from experiments.transformer.measures import held_out
+from experiments.transformer.outcomes import TransformerOutcome, run_job
 from experiments.transformer.plots import draw_maps
-from experiments.transformer.records import Outcome, run_job
 from experiments.transformer.settings import (
     FEW_STEPS,
     GOAL_TOKENS,
     GOALS,
     LARGEST_RESIDUAL,
     LEAST_COSINE,
-    Settings,
+    TransformerSettings,
     settings_for,
 )
-from experiments.transformer.training import BACKPROP, EQPROP, METHODS, Job, training_batches
+from experiments.transformer.training import (
+    BACKPROP,
+    EQPROP,
+    METHODS,
+    TransformerJob,
+    training_batches,
+)
 from experiments.verify.digits import seeds
 from experiments.verify.track import Check, Effort, Finding, Size, Track
 
@@ -75,7 +81,7 @@ def verify(size: Size) -> Finding:
     )
 
 
-def list_jobs(size: Size) -> list[Job]:
+def list_jobs(size: Size) -> list[TransformerJob]:
     """Return the trainings of a size, EqProp on the small vocabulary first."""
     settings = replace(settings_for(TASK, VOCABULARY, LENGTH, quick=False), updates=size.amount)
     kinds = [(EQPROP, settings)]
@@ -84,17 +90,19 @@ def list_jobs(size: Size) -> list[Job]:
         kinds += [(EQPROP, large), (BACKPROP, settings)]
     else:
         kinds = [(EQPROP, _shortened(settings))]
-    return [Job(TASK, method, seed, s) for method, s in kinds for seed in seeds(size.seeds)]
+    return [
+        TransformerJob(TASK, method, seed, s) for method, s in kinds for seed in seeds(size.seeds)
+    ]
 
 
-def count_seen(job: Job) -> int:
+def count_seen(job: TransformerJob) -> int:
     """Draw all training sequences of a job again and count test sequences among them."""
     batches = training_batches(job.settings, job.seed)
     trained = {row.tobytes() for batch in batches for row in batch}
     return sum(row.tobytes() in trained for row in held_out(job.settings, job.seed))
 
 
-def list_checks(outcomes: list[Outcome], seen: int) -> tuple[Check, ...]:
+def list_checks(outcomes: list[TransformerOutcome], seen: int) -> tuple[Check, ...]:
     """Hold the worst seed to the claim; in a full run to the goals as well."""
     trained = [outcome for outcome in outcomes if outcome.method == EQPROP]
     full = all(outcome.settled.tokens >= GOAL_TOKENS for outcome in trained)
@@ -111,19 +119,19 @@ def list_checks(outcomes: list[Outcome], seen: int) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-def right_share(outcome: Outcome) -> float:
+def right_share(outcome: TransformerOutcome) -> float:
     """Return the share of tokens right at equilibrium; one that did not get there is not."""
     settled = outcome.settled
     length = settled.tokens // settled.sequences
     return 1 - (settled.wrong + length * settled.unsettled) / settled.tokens
 
 
-def _shortened(settings: Settings) -> Settings:
+def _shortened(settings: TransformerSettings) -> TransformerSettings:
     tests = 2500 if settings.updates >= SOME_UPDATES else 500
     return replace(settings, test_sequences=tests, restarted=50, restarts=5, measured=2)
 
 
-def _answer_table(outcomes: list[Outcome]) -> Table:
+def _answer_table(outcomes: list[TransformerOutcome]) -> Table:
     rows = tuple(
         (
             METHODS[outcome.method],
@@ -153,7 +161,7 @@ def _answer_table(outcomes: list[Outcome]) -> Table:
     )
 
 
-def _equilibrium_table(outcomes: list[Outcome]) -> Table:
+def _equilibrium_table(outcomes: list[TransformerOutcome]) -> Table:
     rows = tuple(
         (
             METHODS[outcome.method],
@@ -182,7 +190,7 @@ def _equilibrium_table(outcomes: list[Outcome]) -> Table:
     )
 
 
-def _picture(outcome: Outcome) -> Picture:
+def _picture(outcome: TransformerOutcome) -> Picture:
     caption = (
         "Probability with which the token at a row attends to the token at a column, at "
         "equilibrium: mean over test sequences of the first seed. Reversal is the diagonal from "
@@ -192,7 +200,7 @@ def _picture(outcome: Outcome) -> Picture:
 
 
 @matplotlib.rc_context(STYLE)
-def _draw(outcome: Outcome) -> Figure:
+def _draw(outcome: TransformerOutcome) -> Figure:
     return draw_maps({f"Head {k + 1}": head for k, head in enumerate(outcome.attention)})
 
 

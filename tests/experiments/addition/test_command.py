@@ -9,7 +9,7 @@ from experiments.addition import data, evaluate, log, training_command
 from experiments.addition.checkpoint import save_checkpoint
 from experiments.addition.data import encode, holdout
 from experiments.addition.evaluate import answerer, benchmark, score
-from experiments.addition.runs import read_metrics
+from experiments.addition.seed_run import read_metrics
 from tests.experiments.addition.addition_cases import random_checkpoint, random_pairs
 
 RANKS = {"--pos-rank": "3", "--qkv-rank": "3", "--attn-out-rank": "2", "--ffn-rank": "3"}

@@ -4,7 +4,7 @@ import pytest
 from adapters.torch_arrays import torch
 from experiments.addition.config import ModelConfig, TrainConfig
 from experiments.addition.data import encode, prompts
-from experiments.addition.learners import CompiledLearner, TorchLearner, adamw, make_learner
+from experiments.addition.learners import CompiledLearner, StackLearner, adamw, make_learner
 from experiments.addition.parameters import start_values
 from tests.experiments.addition.addition_cases import PUBLISHED, random_pairs
 
@@ -43,7 +43,7 @@ def batches(seeds, step, count=40):
 def test_the_torch_stack_learns_what_the_kernels_learn(model):
     seeds = (1, 2)
     held = stack(model, seeds)
-    learners = CompiledLearner(model, TRAIN, *held), TorchLearner(model, TRAIN, *held, "cpu")
+    learners = CompiledLearner(model, TRAIN, *held), StackLearner(model, TRAIN, *held, "cpu")
     for step in range(4):
         rows = batches(seeds, step)
         first, second = (learner.learn(rows, step) for learner in learners)
@@ -59,8 +59,8 @@ def test_the_torch_stack_learns_what_the_kernels_learn(model):
 
 def test_a_stack_clips_and_learns_each_seed_by_itself():
     held = stack(PUBLISHED, (1, 2))
-    both = TorchLearner(PUBLISHED, TRAIN, *held, "cpu")
-    alone = TorchLearner(PUBLISHED, TRAIN, held[0][1:], held[1][1:], held[2][:, 1:], "cpu")
+    both = StackLearner(PUBLISHED, TRAIN, *held, "cpu")
+    alone = StackLearner(PUBLISHED, TRAIN, held[0][1:], held[1][1:], held[2][:, 1:], "cpu")
     for step in range(3):
         rows = batches((1, 2), step)
         both.learn(rows, step)
@@ -87,5 +87,5 @@ def test_a_learner_does_not_change_what_it_was_given():
 
 def test_a_model_beyond_the_kernels_trains_on_torch():
     model = ModelConfig(d_model=4, d_ff=4, n_layer=2)
-    assert isinstance(make_learner(model, TRAIN, *stack(model, (1,)), "cpu"), TorchLearner)
+    assert isinstance(make_learner(model, TRAIN, *stack(model, (1,)), "cpu"), StackLearner)
     assert isinstance(make_learner(FROZEN, TRAIN, *stack(FROZEN, (1,)), "cpu"), CompiledLearner)

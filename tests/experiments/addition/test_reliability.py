@@ -4,7 +4,7 @@ import pytest
 from scipy import stats
 
 from experiments.addition.reliability import draw_curves, reliability, write_group
-from experiments.addition.runs import Metric
+from experiments.addition.seed_run import MetricRow
 
 
 @pytest.mark.parametrize(("grokked", "seeds"), [(0, 5), (3, 8), (12, 24), (8, 8)])
@@ -23,7 +23,7 @@ def test_the_interval_is_the_exact_one(grokked, seeds):
 
 
 def curve(*exact):
-    return [Metric(500 * k, 1.0, value, value, 0.01, 1.0) for k, value in enumerate(exact)]
+    return [MetricRow(500 * k, 1.0, value, value, 0.01, 1.0) for k, value in enumerate(exact)]
 
 
 def summary(seed, test_exact):

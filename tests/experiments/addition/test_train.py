@@ -4,10 +4,10 @@ import json
 import numpy as np
 import pytest
 
-from experiments.addition import data, runs
+from experiments.addition import data, seed_run
 from experiments.addition.checkpoint import load_checkpoint
 from experiments.addition.config import AdditionError, ModelConfig, TrainConfig
-from experiments.addition.runs import Metric, Run
+from experiments.addition.seed_run import MetricRow, SeedRun
 from experiments.addition.train import train_runs
 from tests.experiments.addition.addition_cases import PUBLISHED
 
@@ -21,7 +21,7 @@ def small_holdout(monkeypatch):
 
 
 def a_run(folder, train=TRAIN, model=PUBLISHED, *, fresh=False):
-    return Run(folder, model, train, "cpu", fresh=fresh)
+    return SeedRun(folder, model, train, "cpu", fresh=fresh)
 
 
 def metrics_without_time(folder):
@@ -71,17 +71,17 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path, after):
 def test_a_row_written_after_the_last_checkpoint_is_taken_back(tmp_path, monkeypatch):
     """The interrupt comes between the two files."""
     train_runs([a_run(tmp_path / "whole")])
-    save = runs.save_checkpoint
+    save = seed_run.save_checkpoint
 
     def fail(path, checkpoint, train):
         if path.name == "last.pt" and checkpoint.step == 20:
             raise KeyboardInterrupt
         save(path, checkpoint, train)
 
-    monkeypatch.setattr(runs, "save_checkpoint", fail)
+    monkeypatch.setattr(seed_run, "save_checkpoint", fail)
     with pytest.raises(KeyboardInterrupt):
         train_runs([a_run(tmp_path / "cut")])
-    monkeypatch.setattr(runs, "save_checkpoint", save)
+    monkeypatch.setattr(seed_run, "save_checkpoint", save)
     assert metrics_without_time(tmp_path / "cut")[-1][0] == "20"
     resumed = a_run(tmp_path / "cut")
     assert (resumed.step, resumed.metrics[-1].step) == (11, 10)
@@ -144,9 +144,9 @@ def test_a_run_stops_after_enough_evaluations_without_error(tmp_path):
     train = TrainConfig(**{**vars(TRAIN), "stop_after": 2})
     run = a_run(tmp_path, train)
     for step, exact in ((0, 1.0), (10, 0.9), (20, 1.0)):
-        run.metrics.append(Metric(step, 0.0, exact, 1.0, 0.0, 0.0))
+        run.metrics.append(MetricRow(step, 0.0, exact, 1.0, 0.0, 0.0))
         assert not run.finished
-    run.metrics.append(Metric(24, 0.0, 1.0, 1.0, 0.0, 0.0))
+    run.metrics.append(MetricRow(24, 0.0, 1.0, 1.0, 0.0, 0.0))
     assert run.finished
 
 

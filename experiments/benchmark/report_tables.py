@@ -1,0 +1,168 @@
+"""The tables of the benchmark's report."""
+
+from collections.abc import Sequence
+
+from experiments.benchmark.epochs import Race
+from experiments.benchmark.floor import FloorCell
+from experiments.benchmark.goals import Goal, Measurements
+from experiments.benchmark.growth import Exponents, FirstStep, GrowthPoint
+from experiments.reporting.document import Badge, Cell, Table
+from experiments.reporting.number_text import NONE
+
+MEGABYTE = 1e6
+
+
+def goals_table(goals: Sequence[Goal]) -> Table:
+    """Return every goal as reached or missed."""
+    verdicts = {
+        True: Badge("reached", "good"),
+        False: Badge("missed", "bad"),
+        None: Badge("not judged", "open"),
+    }
+    rows = tuple(
+        (g.what, g.wanted, str(g.threads or NONE), g.measured, verdicts[g.reached]) for g in goals
+    )
+    return Table(
+        "Goals",
+        ("what", "goal", "threads", "measured", "verdict"),
+        rows,
+        "Of a relaxation the worst shape counts, given as width / batch.",
+        text_columns=2,
+    )
+
+
+def floor_table(cells: Sequence[FloorCell], threads: int) -> Table:
+    """Return the ratios of one number of threads: a row for each shape."""
+    chosen = [cell for cell in cells if cell.threads == threads]
+    names = [n for n in dict.fromkeys(c.contestant for c in chosen) if n != "bare products"]
+    by_place = {(c.width, c.batch, c.contestant): c for c in chosen}
+    rows: list[tuple[Cell, ...]] = []
+    for width, batch in dict.fromkeys((c.width, c.batch) for c in chosen):
+        bare = by_place[width, batch, "bare products"].seconds
+        found = [by_place.get((width, batch, name)) for name in names]
+        ratios = [NONE if cell is None else cell.ratio.text() for cell in found]
+        rows.append((str(width), str(batch), f"{1e3 * bare:.2f}", *ratios))
+    return Table(
+        f"30 steps over the bare matrix products, float32, {threads} thread(s)",
+        ("width", "batch", "products, ms", *names),
+        tuple(rows),
+        "Median of the ratios within each round, quartiles in brackets.",
+        text_columns=0,
+    )
+
+
+def first_call_table(cells: Sequence[FloorCell]) -> Table:
+    """Return what the first call of each contestant took, compilation included."""
+    longest: dict[str, FloorCell] = {}
+    for cell in cells:
+        if (
+            cell.contestant not in longest
+            or cell.first_seconds > longest[cell.contestant].first_seconds
+        ):
+            longest[cell.contestant] = cell
+    rows = tuple(
+        (name, f"{c.first_seconds:.2f}", f"{c.seconds:.4f}", f"{c.width} / {c.batch}")
+        for name, c in longest.items()
+    )
+    return Table(
+        "The longest first call",
+        ("contestant", "first call, s", "after it, s", "width / batch"),
+        rows,
+        "Not part of any ratio. The first call of a process also loads or compiles the kernels.",
+    )
+
+
+def races_table(races: Sequence[Race], measured: Measurements) -> Table:
+    """Return time per epoch and time to the stated accuracy."""
+    sizes = [race.parameters for race in races]
+    rows: list[tuple[Cell, ...]] = []
+    for race in races:
+        reached = race.seconds_to_accuracy
+        rows.append(
+            (
+                race.contestant,
+                str(race.threads),
+                race.epoch_seconds.text(),
+                race.ratio.text(),
+                f"{100 * max(race.accuracies):.2f}",
+                str(race.epochs_to_accuracy or NONE),
+                f"{reached:.1f}" if reached is not None else NONE,
+                race.note,
+            )
+        )
+    return Table(
+        f"Training on {measured.task}",
+        (
+            "contestant",
+            "threads",
+            "epoch, s",
+            "times backprop",
+            "best, %",
+            f"epochs to {measured.accuracy:.0%}",
+            "seconds to it",
+            "note",
+        ),
+        tuple(rows),
+        f"One epoch of each in turn; {min(sizes):,} to {max(sizes):,} parameters. Accuracies are "
+        "on the validation part, and the seconds to one are those of training alone.",
+    )
+
+
+def growth_table(points: Sequence[GrowthPoint]) -> Table:
+    """Return seconds and memory of every point, EqProp and BPTT side by side."""
+    pairs: dict[tuple[str, int], dict[str, GrowthPoint]] = {}
+    for point in points:
+        pairs.setdefault((point.axis, point.value), {})[point.setting.learner] = point
+    rows: list[tuple[Cell, ...]] = []
+    for (axis, value), found in pairs.items():
+        entries: list[Cell] = [axis, f"{value:,}"]
+        for learner in ("eqprop", "bptt"):
+            print_ = found[learner].footprint
+            entries += [
+                f"{1e3 * print_.seconds:.1f}",
+                f"{print_.extra / MEGABYTE:.1f}",
+                f"{print_.peak / MEGABYTE:.0f}",
+            ]
+        rows.append(tuple(entries))
+    return Table(
+        "One training step",
+        (
+            "axis",
+            "value",
+            "EqProp, ms",
+            "extra, MB",
+            "peak, MB",
+            "BPTT, ms",
+            "extra, MB",
+            "peak, MB",
+        ),
+        tuple(rows),
+        "Each point in a process of its own. Extra is the peak of the resident memory while "
+        "training over that of the same process before it; peak is all of the process.",
+    )
+
+
+def exponents_table(exponents: Sequence[Exponents]) -> Table:
+    """Return the fitted exponents."""
+    titles = {"eqprop": "EqProp", "bptt": "BPTT"}
+    rows = tuple(
+        (e.axis, titles[e.learner], f"{e.time:.2f}", f"{e.memory:.2f}", f"± {100 * e.flatness:.1f}")
+        for e in exponents
+    )
+    return Table(
+        "Fitted exponents",
+        ("axis", "learner", "time", "extra memory", "memory within, %"),
+        rows,
+        "Slopes of straight lines through the logarithms; 1 is linear, 0 is flat.",
+        text_columns=2,
+    )
+
+
+def first_step_table(first: FirstStep) -> Table:
+    """Return the seconds from starting Python to the end of the first training step."""
+    cold = NONE if first.cold is None else f"{first.cold:.1f}"
+    return Table(
+        "From starting Python to the end of the first training step",
+        ("cache of compiled kernels", "seconds"),
+        (("warm", first.warm.text()), ("empty", cold)),
+    )

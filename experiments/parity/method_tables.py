@@ -1,0 +1,177 @@
+"""The tables of the parity report that say how the numbers came about."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from experiments.parity.goals import margin_of
+from experiments.parity.roster import CONTESTANTS, TITLES, Runs
+from experiments.parity.summary import ParitySummary, TaskSummary
+from experiments.records import Record
+from experiments.reporting.document import Cell, Table
+from experiments.reporting.number_text import NONE, number, percent, setting
+
+UNUSED: dict[str, set[str]] = {
+    "eqprop_looped": set(),
+    "eqprop_layered": set(),
+    "backprop_looped": {"beta", "nudged_steps"},
+    "backprop_feedforward": {
+        "beta",
+        "cap",
+        "cap_every",
+        "free_steps",
+        "nudged_steps",
+        "tolerance",
+    },
+}
+"""Settings that a record carries although its contestant has no use for them."""
+
+
+DATA_MARK = "data"
+"""A setting that only tells a user's data apart from other data of the same name."""
+
+
+def returns_table(summary: ParitySummary) -> Table | None:
+    """List what the cloned policies earn, beside expert and random; `None` without any."""
+    owners = {name: f"Clone of {TITLES[name]}" for name in CONTESTANTS}
+    owners |= {"expert": "Expert", "random": "Random actions"}
+    rows = tuple(
+        (
+            task.title,
+            title,
+            number(task.returns[owner].mean),
+            number(task.returns[owner].median),
+            number(task.returns[owner].std),
+            str(task.returns[owner].episodes),
+        )
+        for task in summary.tasks
+        for owner, title in owners.items()
+        if owner in task.returns
+    )
+    if not rows:
+        return None
+    return Table(
+        "Return of the cloned policies",
+        ("Task", "Policy", "Mean", "Median", "Std", "Episodes"),
+        rows,
+        caption="Sum of rewards of an episode, over the episodes of all seeds; every policy starts "
+        "from the same states, none of which is in the data.",
+        text_columns=2,
+    )
+
+
+def settings_table(summary: ParitySummary) -> Table:
+    """List the hyper-parameters of each contestant on each task."""
+    results = [
+        (task.title, name, task.results[name])
+        for task in summary.tasks
+        for name in CONTESTANTS
+        if name in task.results
+    ]
+    keys = dict.fromkeys(key for *_, result in results for key in result.settings)
+    columns = tuple(key for key in keys if key != DATA_MARK)
+    rows = tuple(
+        (
+            title,
+            TITLES[name],
+            " / ".join(f"{count:,}" for count in result.parameters),
+            *(
+                setting(result.settings[key])
+                if key in result.settings and key not in UNUSED[name]
+                else NONE
+                for key in columns
+            ),
+        )
+        for title, name, result in results
+    )
+    header = ("Task", "Contestant", "parameters", *(key.replace("_", " ") for key in columns))
+    spread = max((_parameter_spread(task) for task in summary.tasks), default=0.0)
+    return Table(
+        "Optimal hyper-parameters",
+        header,
+        rows,
+        caption=f"The parameter counts of the contestants on a task differ by up to {spread:.1%}.",
+        text_columns=2,
+    )
+
+
+def training_table(runs: Runs) -> Table:
+    """List what training took: time, relaxation steps, and how true the gradient was."""
+    rows: list[tuple[Cell, ...]] = []
+    for contestants in runs.values():
+        for name in CONTESTANTS:
+            records = list(contestants.get(name, {}).values())
+            if not records:
+                continue
+            seconds = _measured(records, "seconds")
+            cosines = _measured(records, "cosine")
+            unsettled = _measured(records, "unsettled")
+            rows.append(
+                (
+                    records[0].title,
+                    TITLES[name],
+                    number(float(np.median(seconds)), 2) if seconds else NONE,
+                    number(float(np.mean([record.seconds for record in records]))),
+                    _last(records, "free_steps"),
+                    _last(records, "nudged_steps"),
+                    percent(max(unsettled)) if unsettled else NONE,
+                    number(min(cosines), 4) if cosines else NONE,
+                )
+            )
+    return Table(
+        "What training took",
+        (
+            "Task",
+            "Contestant",
+            "Seconds per epoch",
+            "Seconds per run",
+            "Free steps",
+            "Nudged steps",
+            "Unsettled, %",
+            "Lowest cosine",
+        ),
+        tuple(rows),
+        caption="Seconds per epoch: median. Steps: mean of the last epoch. Unsettled: largest "
+        "share of relaxations in an epoch that did not reach their tolerance. Cosine: of the "
+        "EqProp estimate with the autograd gradient, lowest of all epochs.",
+        text_columns=2,
+    )
+
+
+def data_table(summary: ParitySummary) -> Table:
+    """List the test part, the majority class and the margin of each task."""
+    rows = tuple(
+        (
+            task.title,
+            " / ".join(f"{count:,}" for count in task.n_test),
+            percent(task.majority_rate),
+            f"±{percent(margin_of(task.name))}",
+        )
+        for task in summary.tasks
+    )
+    return Table("Data", ("Task", "Test samples", "Majority class, %", "Margin, points"), rows)
+
+
+def machine_table(machine: Mapping[str, str]) -> Table:
+    """List the machine and the versions of what ran on it."""
+    return Table("Machine and versions", ("Name", "Value"), tuple(machine.items()), text_columns=2)
+
+
+def _parameter_spread(task: TaskSummary) -> float:
+    counts = [n for name in CONTESTANTS for n in _parameters(task, name)]
+    return max(counts) / min(counts) - 1.0 if counts else 0.0
+
+
+def _parameters(task: TaskSummary, name: str) -> tuple[int, ...]:
+    return task.results[name].parameters if name in task.results else ()
+
+
+def _measured(records: Sequence[Record], field: str) -> list[float]:
+    values = (getattr(point, field) for record in records for point in record.curve)
+    return [value for value in values if value is not None]
+
+
+def _last(records: Sequence[Record], field: str) -> str:
+    values = [getattr(record.curve[-1], field) for record in records if record.curve]
+    found = [value for value in values if value is not None]
+    return number(float(np.mean(found))) if found else NONE

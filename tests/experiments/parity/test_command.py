@@ -1,0 +1,218 @@
+import csv
+import io
+import json
+import re
+from contextlib import redirect_stdout
+
+import numpy as np
+import pytest
+
+import experiments.parity.__main__ as command
+from experiments.parity.roster import CONTESTANTS, CONTROLS
+from experiments.tasks import TASKS
+from tests.experiments.parity.parity_cases import write_csv
+
+EPOCHS = 2
+PLOTS = (
+    "accuracy",
+    "gap",
+    "gradient_cosine",
+    "learning_curves",
+    "relaxation_steps",
+    "seconds_per_epoch",
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Run the whole command once, and once more; return its folder, arguments and outputs."""
+    folder = tmp_path_factory.mktemp("parity")
+    data = write_csv(folder / "points.csv")
+    out = folder / "out"
+    given = ["--data", str(data), "--epochs", str(EPOCHS), "--seeds", "2", "--workers", "1"]
+    given += ["--out", str(out)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "200")
+        with redirect_stdout(io.StringIO()) as first:
+            assert command.main(given) == 0
+        before = contents(out)
+        patch.setattr(command, "run_jobs", refuse)
+        with redirect_stdout(io.StringIO()) as second:
+            assert command.main(given) == 0
+    return out, given, first.getvalue(), second.getvalue(), before
+
+
+def refuse(*_):
+    raise AssertionError("a run was repeated")
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*")}
+
+
+def test_every_file_is_written(finished):
+    out = finished[0]
+    names = {"report.md", "report.html", "results.json", "metrics.csv"}
+    names |= {f"plots/{name}.{kind}" for name in PLOTS for kind in ("png", "svg")}
+    names |= {
+        f"runs/points.csv-{name}-{seed}.json"
+        for name in (*CONTESTANTS, *CONTROLS)
+        for seed in (42, 43)
+    }
+    assert {path.relative_to(out).as_posix() for path in out.rglob("*.*")} == names
+    assert all(path.stat().st_size > 0 for path in out.rglob("*.*"))
+
+
+def test_results_hold_every_run_with_settings_versions_and_command(finished):
+    out, given, *_ = finished
+    results = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    runs = {(run["contestant"], run["seed"]): run for run in results["runs"]}
+    assert runs.keys() == {(name, seed) for name in (*CONTESTANTS, *CONTROLS) for seed in (42, 43)}
+    assert {run["settings"]["epochs"] for run in runs.values()} == {EPOCHS}
+    assert {len(run["settings"]["data"]) for run in runs.values()} == {64}
+    assert results["command"] == " ".join(["python", "-m", "experiments.parity", *given])
+    assert results["machine"]["numpy"] == np.__version__
+    assert {"python", "machine", "cores", "torch", "numba"} <= results["machine"].keys()
+
+
+def test_metrics_have_a_row_for_every_epoch_of_every_run(finished):
+    with (finished[0] / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 16 * EPOCHS
+    assert {row["epoch"] for row in rows} == {"1", "2"}
+
+
+def test_the_table_and_the_place_of_the_report_are_printed(finished):
+    out, _, printed, *_ = finished
+    assert "EqProp and backprop, published and here" in printed
+    assert re.search(r"^\s*points .*±", printed, re.MULTILINE)
+    for title in ("W_rec = 0", "W_rec frozen", "Read-out only", "Sign flipped"):
+        assert title in printed
+    assert f"The whole report: {out / 'report.html'}\n" in printed
+
+
+def test_a_second_call_runs_nothing_and_reports_the_same(finished):
+    out, _, first, second, before = finished
+    assert "16 of 16 runs were done before; --fresh repeats them." in second
+    assert second.endswith(first)
+    assert contents(out) == before
+
+
+def test_the_report_gives_the_command_that_repeats_it(finished):
+    out, given, *_ = finished
+    for name in ("report.md", "report.html"):
+        assert " ".join(given) in (out / name).read_text(encoding="utf-8")
+
+
+HOLED = "\n".join(f"{'nan' if row == 6 else row},{row % 5},{row % 2}" for row in range(40))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["--tasks", "digits", "chess"], "There is no task 'chess'; the tasks are digits, mnist"),
+        (["--tasks", "[/red]"], "There is no task '[/red]'"),
+        (["--data", "absent.csv"], "absent.csv cannot be read: No such file or directory."),
+        (["--data", "a [b].csv"], "a [b].csv cannot be read: No such file or directory."),
+        (["--data", "holed.csv"], "holed.csv holds nan at sample 7, input 1, not a finite"),
+        (["--data", "corrupt.npz"], "corrupt.npz is not a readable .npz of plain arrays"),
+        (["--data", "folder"], "folder is neither .npz nor .csv."),
+        (["--tune", "--data", "holed.csv"], "holed.csv holds nan at sample 7, input 1, not a"),
+    ],
+)
+def test_bad_data_is_refused_in_one_sentence_and_leaves_nothing(
+    given, sentence, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "holed.csv").write_text(HOLED)
+    (tmp_path / "corrupt.npz").write_bytes(b"PK\x03\x04 and then nothing")
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.iterdir())
+    assert command.main([*given, "--out", "out"]) == 2
+    printed, errors = capsys.readouterr()
+    assert printed.startswith(f"Error: {sentence}")
+    assert printed.endswith(".\n")
+    assert printed.count("\n") == 1
+    assert errors == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [(o, v) for o in ("--seeds", "--workers", "--epochs") for v in ("0", "-1", "x", "2.5", "")],
+)
+def test_a_senseless_number_is_refused(option, value, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        command.main([f"{option}={value}"])
+    assert stopped.value.code == 2
+    errors = capsys.readouterr().err
+    assert errors.splitlines()[-1].endswith(
+        f"error: argument {option}: '{value}' is not a whole number of at least 1"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_folder_that_cannot_be_is_found_before_the_work(tmp_path, monkeypatch, capsys):
+    data = write_csv(tmp_path / "points.csv")
+    monkeypatch.setattr(command, "run_jobs", refuse)
+    assert command.main(["--data", str(data), "--out", str(data / "out")]) == 2
+    printed = capsys.readouterr().out
+    assert printed.startswith("Error: ")
+    assert str(data / "out") in printed
+    assert printed.count("\n") == 1
+
+
+def test_help_explains_every_option(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        command.main(["--help"])
+    assert stopped.value.code == 0
+    text = capsys.readouterr().out
+    usage, _, options = text.partition("\noptions:\n")
+    explained = re.findall(r"^  (?:-h, )?(--[\w-]+)(?: [A-Z. \[\]]+)?\s+[a-z.]", options, re.M)
+    assert set(explained) == set(re.findall(r"(--[\w-]+)", usage)) | {"--help"}
+    assert len(explained) == 11
+    for name in TASKS:
+        assert name in text
+
+
+@pytest.fixture
+def without_report(monkeypatch):
+    monkeypatch.setattr(command, "write_report", lambda *_, **__: None)
+    monkeypatch.setattr(command, "print_summary", lambda *_: None)
+
+
+@pytest.mark.usefixtures("without_report")
+def test_a_folder_is_printed_as_it_is_called(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "_finish", lambda *_: [])
+    out = tmp_path / "long name [of 7 May] [bold]" / ("x" * 30)
+    assert command.main(["--tasks", "digits", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"The whole report: {out / 'report.html'}\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ([], ["digits", "cartpole", "acrobot"]),
+        (["--tasks", "all"], list(TASKS)),
+        (["--tasks", "mnist", "digits", "mnist"], ["mnist", "digits"]),
+        (["--data", "points.csv"], ["points.csv"]),
+        (["--data", "points.csv", "--tasks", "digits"], ["digits", "points.csv"]),
+    ],
+)
+@pytest.mark.usefixtures("without_report")
+def test_tasks_are_the_offline_ones_or_those_asked_for(given, names, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path / "points.csv")
+    asked = []
+
+    def keep(jobs, *_):
+        asked.extend(jobs)
+        return []
+
+    monkeypatch.setattr(command, "_finish", keep)
+    assert command.main(given) == 0
+    assert list(dict.fromkeys(job.task.name for job in asked)) == names
+    assert {job.seed for job in asked} == {42, 43, 44}
+    assert len({job.key for job in asked}) == len(asked) == 3 * 8 * len(names)
+    assert all(job.final for job in asked)
