@@ -186,7 +186,9 @@ class NumbaBackend(Backend):
         error = read @ self._params[reading.link.block] + self._params[reading.bias]
         costs = np.empty(rows, self.dtype)
         softmax_errors(error, clamped.y.reshape(rows, -1), costs)
-        return error, costs.reshape(len(state), -1).sum(-1)
+        if len(costs) > len(state):
+            costs = costs.reshape(len(state), -1).sum(-1)
+        return error, costs
 
     def _apply(self, update: FloatArray) -> None:
         self._params.theta[...] = checked_sum(self._params.theta, update)

@@ -12,32 +12,41 @@ from engine.compiled.program import Buffers, History, Program, Results
 from engine.model.network import Network
 from engine.model.params import Params
 
+_NO_ROWS, _NO_SIZES = np.empty((0, 7), np.int64), np.empty(0, np.int64)
+
 
 def new_program(params: Params, tables: Tables) -> Program:
     """Return the network with its matrices packed, as the parameters are now."""
     theta, room = params.theta, np.empty(tables.packed, params.theta.dtype)
-    own, sizes, constants = own_tables(tables.own, params)
-    ends = _joined([one.layers for one in tables.own])
+    own, sizes, constants = _own_tables(tables.own, params)
     links = (tables.layers, tables.messages, tables.gather)
-    net = Program(theta, room, *links, own, ends, sizes, constants, tables.readout)
+    net = Program(theta, room, *links, own, tables.ends, sizes, constants, tables.readout)
     pack_weights(net)
     return net
 
 
-def own_tables(own: tuple[Own, ...], params: Params) -> tuple[IntArray, IntArray, FloatArray]:
+def _own_tables(own: tuple[Own, ...], params: Params) -> tuple[IntArray, IntArray, FloatArray]:
     """Return a row for each coupling with kernels of its own, their sizes and their constants."""
     dtype, shapes = params.theta.dtype, params.network.shapes
-    rows, sizes, constants = [], [np.zeros(0, np.int64)], [np.zeros(0, dtype)]
+    if not own:
+        return _NO_ROWS, _NO_SIZES, np.empty(0, dtype)
+    rows, sizes, constants = [], [], []
     ends = told = held = 0
     for one in own:
         known = one.kernels.constants(one.coupling, shapes, params[one.coupling.name])
         sizes.append(np.array(one.sizes, np.int64))
         constants.append(np.ascontiguousarray(known, dtype).reshape(-1))
-        spans = (ends, ends + len(one.layers), told, told + len(one.sizes), held, held + known.size)
+        spans = (
+            ends,
+            ends + len(one.coupling.layers),
+            told,
+            told + len(one.sizes),
+            held,
+            held + known.size,
+        )
         rows.append((address_of(one.kernels.drive, dtype), *spans))
         ends, told, held = spans[1::2]
-    table = np.array(rows, np.int64).reshape(-1, 7)
-    return table, np.concatenate(sizes), np.concatenate(constants)
+    return np.array(rows, np.int64), np.concatenate(sizes), np.concatenate(constants)
 
 
 def new_results(network: Network, rows: int, dtype: npt.DTypeLike, for_drive: bool) -> Results:
@@ -52,7 +61,7 @@ def new_buffers(network: Network, tables: Tables, rows: int, dtype: npt.DTypeLik
     itemsize = np.dtype(dtype).itemsize
     bits = np.int32 if itemsize == 4 else np.int64
     state, drive, mapped = np.empty((3, rows * network.units), dtype)
-    gap = np.empty(max(layer.size for layer in network.layers), dtype)
+    gap = np.empty(tables.largest, dtype)
     residual = np.empty(rows, dtype)
     scratch = [one.kernels.scratch(one.sizes, rows, itemsize) for one in tables.own]
     return Buffers(
@@ -61,7 +70,7 @@ def new_buffers(network: Network, tables: Tables, rows: int, dtype: npt.DTypeLik
         mapped,
         error=np.empty(rows * network.outputs, dtype),
         windows=np.empty(rows * tables.window, dtype),
-        starts=rows * _joined([one.offsets for one in tables.own]),
+        starts=rows * tables.offsets,
         scratch=np.empty(max(scratch, default=0), dtype),
         edge=new_edge(dtype),
         order=np.empty(rows, np.int64),
@@ -86,7 +95,3 @@ def new_history(network: Network, rows: int, memory: int, dtype: npt.DTypeLike) 
         kept=np.zeros(rows, np.int64),
         newest=np.full(rows, -1, np.int64),
     )
-
-
-def _joined(parts: list[IntArray]) -> IntArray:
-    return np.concatenate([np.zeros(0, np.int64), *parts])

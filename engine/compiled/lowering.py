@@ -6,7 +6,16 @@ import numpy as np
 
 from engine.arrays import IntArray
 from engine.compiled.products import packed_size
-from engine.compiled.program import FAN_IN, FAN_OUT, GATHER, POSITIONS, SOFTMAX, SQUARED_ERROR
+from engine.compiled.program import (
+    FAN_IN,
+    FAN_OUT,
+    GATHER,
+    OFFSET,
+    POSITIONS,
+    SIZE,
+    SOFTMAX,
+    SQUARED_ERROR,
+)
 from engine.compiled.registry import Kernels, kernels_of
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import Link
@@ -21,8 +30,14 @@ class Tables(NamedTuple):
     messages: IntArray
     gather: IntArray
     own: tuple["Own", ...]
+    ends: IntArray
+    """The layers that those couplings touch, by number, one coupling after the other."""
+    offsets: IntArray
+    """Where those layers begin in a state."""
     readout: IntArray
     packed: int
+    largest: int
+    """Units of the largest layer."""
     window: int
     """Numbers that the places of a link read in one row, at most."""
     work: int
@@ -34,10 +49,6 @@ class Own(NamedTuple):
 
     coupling: Coupling
     kernels: Kernels
-    layers: IntArray
-    """The layers it touches, by number."""
-    offsets: IntArray
-    """Where they begin in a state."""
     sizes: tuple[int, ...]
 
 
@@ -52,7 +63,10 @@ def tables_of(network: Network, itemsize: int) -> Tables:
     own = _own_couplings(network)
     work = packing.size + int(again) + sum(one.kernels.macs(one.sizes) for one in own)
     window = int(windows.max(initial=0))
-    return Tables(layers, messages, gather, own, readout, packing.size, window, work)
+    index = [layer.name for layer in network.layers]
+    ends = np.array([index.index(name) for o in own for name in o.coupling.layers], np.int64)
+    tables = (layers, messages, gather, own, ends, layers[ends, OFFSET], readout)
+    return Tables(*tables, packing.size, int(layers[:, SIZE].max()), window, work)
 
 
 class _Packing:
@@ -104,7 +118,6 @@ def _layer_table(network: Network) -> IntArray:
 
 def _own_couplings(network: Network) -> tuple[Own, ...]:
     """The couplings that are no link, with what is registered for them."""
-    index = {layer.name: k for k, layer in enumerate(network.layers)}
     found = []
     for coupling in network.recurrent:
         if coupling.name in network.links:
@@ -115,11 +128,7 @@ def _own_couplings(network: Network) -> tuple[Own, ...]:
                 f"coupling '{coupling.name}' ({type(coupling).__name__}) has no compiled kernel: "
                 "register one, or use the torch backend."
             )
-        layers = np.array([index[name] for name in coupling.layers], np.int64)
-        offsets = np.array([network.columns[name].start for name in coupling.layers], np.int64)
-        found.append(
-            Own(coupling, kernels, layers, offsets, kernels.sizes(coupling, network.shapes))
-        )
+        found.append(Own(coupling, kernels, kernels.sizes(coupling, network.shapes)))
     return tuple(found)
 
 
