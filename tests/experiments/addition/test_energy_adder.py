@@ -43,7 +43,7 @@ def test_counting_looks_at_the_digits_of_the_sum_alone():
             self.rows, self.converged = rows, np.arange(len(rows)) > 0
             return rows
 
-        def relax(self, rows, relaxation):
+        def settle(self, rows, relaxation):
             return self
 
         def predict(self, settled):

@@ -24,7 +24,7 @@ class Oracle:
     def clamp(self, x):
         return x
 
-    def relax(self, x, relaxation):
+    def settle(self, x, relaxation):
         self.relaxed.append(len(x))
         self.steps, self.converged = np.full(len(x), 3), np.arange(len(x)) % 4 != 0
         self.x = x
