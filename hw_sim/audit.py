@@ -124,10 +124,15 @@ def _index_words(index: Any) -> frozenset[Word]:
 
 
 def recorded(bundle: Any, trace: Trace, plain: Iterable[str] = (), prefix: str = "") -> Any:
-    """Return a named tuple whose arrays record, but for the fields that are `plain`."""
+    """Return a named tuple whose arrays record, but for the fields that are `plain`.
+
+    A tuple inside is named before its fields, with a point between.
+    """
     kept = set(plain)
 
     def wrap(name: str, value: Any) -> Any:
+        if hasattr(value, "_fields"):
+            return recorded(value, trace, kept, f"{prefix}{name}.")
         is_memory = isinstance(value, np.ndarray) and name not in kept
         return Memory(prefix + name, value, trace) if is_memory else value
 
@@ -172,7 +177,9 @@ class Rules:
 
     `synapses` names arrays of synapses `[i, j]` or `[j]`; `own` those whose word at the same place
     is their own too. `source` and `target` name the states of the two ends: word `[n, i]` and
-    `[n, j]` of any sample. `constants` are words that no sample changes.
+    `[n, j]` of any sample. `constants` are words that no sample changes. Where a block is shared,
+    `gather (positions, rows)` says which unit of the source each position reads: then the two ends
+    of a write are `gather[p, i]` and `p columns + j`, at one position `p`.
     """
 
     synapses: tuple[str, ...]
@@ -180,6 +187,8 @@ class Rules:
     source: tuple[str, ...] = ()
     target: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
+    gather: Any = None
+    columns: int = 0
 
 
 def check_locality(trace: Trace, rules: Rules) -> int:
@@ -189,8 +198,10 @@ def check_locality(trace: Trace, rules: Rules) -> int:
         if address[0] not in rules.synapses:
             continue
         checked += 1
-        for word in sorted(words, key=str):
-            if not _is_local(address, word, rules):
+        found = sorted(words, key=str)
+        position = _position(found, rules)
+        for word in found:
+            if not _is_local(address, word, rules, position):
                 raise AuditError(
                     f"the update of {_text(address)} read {_text(word)}, which is neither a state "
                     "of its two ends nor a word of its own."
@@ -200,14 +211,24 @@ def check_locality(trace: Trace, rules: Rules) -> int:
     return checked
 
 
-def _is_local(synapse: Word, word: Word, rules: Rules) -> bool:
+def _position(words: Iterable[Word], rules: Rules) -> int:
+    """Return the position at which a write met its target; 0 where there is only one."""
+    if rules.gather is None or len(rules.gather) == 1:
+        return 0
+    return next((word[-1] // rules.columns for word in words if word[0] in rules.target), 0)
+
+
+def _is_local(synapse: Word, word: Word, rules: Rules, position: int) -> bool:
     name, place = word[0], word[1:]
     if name in rules.constants:
         return True
     if name in (synapse[0], *rules.own):
         return place == synapse[1:]
-    at_source = name in rules.source and len(synapse) == 3 and place[-1] == synapse[1]
-    return at_source or (name in rules.target and place[-1] == synapse[-1])
+    if name in rules.source and len(synapse) == 3:
+        row = synapse[1]
+        if place[-1] == (row if rules.gather is None else rules.gather[position, row]):
+            return True
+    return name in rules.target and place[-1] == position * rules.columns + synapse[-1]
 
 
 def check_constant_memory(execute: Callable[[int], Trace], steps: tuple[int, ...]) -> int:

@@ -1,12 +1,12 @@
 """Executions put through the audit: a training step of a substrate, and one of its rivals."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from engine.arrays import FloatArray
-from engine.couplings.link import INPUT
+from engine.arrays import FloatArray, by_sample
+from engine.couplings.link import INPUT, ONE, OUTPUT
 from engine.errors import EngineError
 from engine.model.network import Network
 from engine.model.params import Params, partners
@@ -28,7 +28,7 @@ from hw_sim.digital import GAIN_FRACTION, RANDOM_BITS, DigitalBackend
 from hw_sim.layout import KINDS, Batch, Ended
 from hw_sim.spiking import FROM_DRIVE, SpikingBackend
 from hw_sim.substrate import Substrate
-from hw_sim.wiring import feeds, owners, places, wires
+from hw_sim.wiring import gathered, owners, places
 
 STEPS = (2, 5, 9)
 """Numbers of steps that have to touch the same words."""
@@ -39,7 +39,7 @@ NEURON_ARRAYS = {
     "sent_error": "sent",
 }  # fmt: skip
 """Arrays of the kernels, and the word of a neuron that each is; the second half of outputs."""
-SYNAPSE_ARRAYS = ("recurrent", "weight", "bias")
+SYNAPSE_ARRAYS = ("messages.weights", "readout.weights", "bias")
 TABLES = ("activations", "odds")
 
 
@@ -95,7 +95,7 @@ def relax_recorded(
     ended = Ended(start, told, told)
     work = record(backend._work(number), trace, prefix="work.")
     tally = np.zeros((len(places(backend.network)), len(KINDS)), np.int64)
-    fixed = ("messages", "layers", "fan_out")
+    fixed = ("table", "gather", "layers", "fan_out")
     match backend:
         case DigitalBackend():
             goal, gain = backend._target_words(y), int(beta * 2**GAIN_FRACTION)
@@ -127,18 +127,26 @@ def correlate_recorded(
     network: Network, name: str, state: Any, x: FloatArray, y: FloatArray
 ) -> tuple[Trace, Rules]:
     """Add one phase to the gradient of a block under the audit; return what it may read."""
-    trace, run, shape = Trace(), interpreted(real_kernels), network.blocks[name].shape
-    gradient, tally = Memory("gradient", np.zeros(shape), trace), np.zeros(len(KINDS), np.int64)
-    link = network.links.get(name)
-    ends = (link.source, link.target) if link else (network.readout.layer, "outputs")
-    values = {layer: network.of(layer, state) for layer in network.columns}
-    held = {layer: Memory(layer, v, trace) for layer, v in (values | {"outputs": y}).items()}
-    if len(shape) == 1:
-        run["correlate_bias"](gradient, held[ends[-1]], 0.5, tally)
-        return trace, Rules(("gradient",), target=(ends[-1],))
-    source = Memory("x", x, trace) if ends[0] == INPUT else held[ends[0]]
-    run["correlate"](gradient, source, held[ends[-1]], 0.5, tally)
-    return trace, Rules(("gradient",), source=(source.name,), target=(ends[-1],))
+    trace, run, reading = Trace(), interpreted(real_kernels), network.reading
+    outside = reading.link if reading else None
+    link = network.links.get(name, outside)
+    if link is None:
+        raise EngineError(f"block '{name}' belongs to no link.")
+    values = {layer: by_sample(network.of(layer, state)) for layer in network.columns}
+    values |= {INPUT: x, OUTPUT: y}
+    target, tally = Memory(link.target, values[link.target], trace), np.zeros(len(KINDS), np.int64)
+    gather = gathered(link) if name == link.block else np.zeros((link.positions, 1), np.int64)
+    rules = Rules(("gradient",), target=(link.target,), gather=gather, columns=link.fan_out)
+    if link.source == ONE or name != link.block:
+        gradient = Memory("gradient", np.zeros(link.fan_out), trace)
+        run["correlate_bias"](gradient, target, gather, 0.5, tally)
+        return trace, rules
+    gradient = Memory("gradient", np.zeros((link.fan_in, link.fan_out)), trace)
+    source = target  # a layer that is coupled to itself
+    if link.source != link.target:
+        source = Memory(link.source, values[link.source], trace)
+    run["correlate"](gradient, source, target, gather, 0.5, tally)
+    return trace, replace(rules, source=(link.source,))
 
 
 def write_recorded(backend: DigitalBackend, update: FloatArray) -> Trace:
@@ -177,11 +185,10 @@ def backprop_recorded(params: Params, x: FloatArray, y: FloatArray, steps: int) 
     slopes = backprop_kernels.blocks_of(Params(network, np.zeros(network.size)))
     memory = backprop_kernels.new_memory(network, steps)
     medium = backprop_kernels.Medium(False, np.zeros(2, np.int64))
-    fed = record(feeds(params, np.float64), trace, ("messages", "layers", "biased"))
-    net = record(wires(params, np.float64), trace, ("messages", "layers", "fan_out"))
+    held = record(backprop_kernels.blocks_of(params), trace)
     tally = np.zeros((len(PASSES), len(places(network)), len(KINDS)), np.int64)
     interpreted(backprop_kernels)["backpropagate"](
-        Memory("x", x, trace), Memory("y", y, trace), fed, net, steps, medium,
+        Memory("x", x, trace), Memory("y", y, trace), held, steps, medium,
         record(memory, trace), record(slopes, trace, prefix="gradient."), tally,
     )  # fmt: skip
     return trace

@@ -23,10 +23,15 @@ from engine.model.network import Layer, Network
 from engine.model.params import Params
 from hw_sim import backprop_kernels as kernels
 from hw_sim.counts import BORDER, WordCount
-from hw_sim.layout import KINDS, Feeds, Wires
+from hw_sim.layout import KINDS
 from hw_sim.substrate import Substrate
-from hw_sim.wiring import feeds, places, symmetrised, wires
+from hw_sim.wiring import places, symmetrised
 
+BLOCKS = [
+    {"W_in", "b", "W_out", "b_out"},
+    {"W_in", "b", "W_rec", "W_out", "b_out"},
+]
+"""Of the networks that the kernels know."""
 PASSES = ("input", "free", "backward", "learn")
 """Phases in which a rival counts, in the order of the rows of its tally."""
 
@@ -101,19 +106,29 @@ class Rival:
 
     def _batch(
         self, backend: Substrate, x: FloatArray, y: FloatArray
-    ) -> tuple[FloatArray, FloatArray, Feeds, Wires, int, kernels.Medium]:
+    ) -> tuple[FloatArray, FloatArray, kernels.Blocks, int, kernels.Medium]:
         """Return what both kernels take: data, weights, steps, and how products are done."""
         network = backend.network
-        if len(network.layers) > 1 or not (network.reading and network.reading.link):
-            raise EngineError("backprop is counted for one layer with a softmax read-out only.")
-        if network.layers[0].rule is not ACTIVATIONS["tanh"]:
-            raise EngineError("backprop is counted for tanh only.")
-        held = backend.params.astype(np.float64)
+        _check_network(network, self.steps)
         cores = [backend.cores(units) for units in (network.units, network.outputs)]
         medium = kernels.Medium(backend.in_array, np.array(cores, np.int64))
         inputs, targets = np.asarray(x, np.float64), np.asarray(y, np.float64)
-        fed, net = feeds(held, np.float64), wires(held, np.float64)
-        return inputs, targets, fed, net, self.steps, medium
+        held = kernels.blocks_of(backend.params.astype(np.float64))
+        return inputs, targets, held, self.steps, medium
+
+
+def _check_network(network: Network, steps: int) -> None:
+    """Refuse what is not one layer between whole matrices."""
+    if len(network.layers) > 1 or not (network.reading and network.reading.link):
+        raise EngineError("backprop is counted for one layer with a softmax read-out only.")
+    if network.layers[0].rule is not ACTIVATIONS["tanh"]:
+        raise EngineError("backprop is counted for tanh only.")
+    links = [*network.links.values(), network.reading.link]
+    if set(network.blocks) not in BLOCKS or not all(link.whole for link in links):
+        names = ", ".join(network.blocks)
+        raise EngineError(f"backprop is counted for looped_mlp and feedforward, not for {names}.")
+    if steps and "W_rec" not in network.blocks:
+        raise EngineError(f"backprop through {steps} steps needs a recurrent coupling W_rec.")
 
 
 def _new_tally(network: Network) -> IntArray:

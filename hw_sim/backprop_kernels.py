@@ -43,8 +43,8 @@ class Memory(NamedTuple):
     error: Any
 
 
-class Slopes(NamedTuple):
-    """The gradient of each block."""
+class Blocks(NamedTuple):
+    """The weights of each block, or their gradients."""
 
     inputs: Any
     bias: Any
@@ -62,31 +62,30 @@ def new_memory(network: Network, steps: int) -> Memory:
     )  # fmt: skip
 
 
-def blocks_of(total: Params) -> Slopes:
-    """Return views of the blocks of a gradient; a network without recurrence gets a spare one."""
-    units = total.network.units
-    recurrent = total["W_rec"] if "W_rec" in total else np.zeros((units, units))
-    return Slopes(total["W_in"], total["b"], recurrent, total["W_out"], total["b_out"])
+def blocks_of(total: Params) -> Blocks:
+    """Return views of the blocks; without recurrence one of them is empty."""
+    recurrent = total["W_rec"] if "W_rec" in total else np.zeros((0, 0))
+    return Blocks(total["W_in"], total["b"], recurrent, total["W_out"], total["b_out"])
 
 
 @njit(cache=True)
-def backpropagate(x, y, feeds, wires, steps, medium, memory, slopes, tally):
+def backpropagate(x, y, blocks, steps, medium, memory, slopes, tally):
     """Add the gradient of every sample to `slopes`; return the summed cost."""
     cost = 0.0
     for n in range(x.shape[0]):
-        _forward(n, x, feeds, wires, steps, medium, memory, tally)
-        cost += _read_out(n, y, wires, steps, medium, memory, tally)
-        _read_back(wires, steps, medium, memory, slopes, tally)
-        _backward(n, x, wires, steps, medium, memory, slopes, tally)
+        _forward(n, x, blocks, steps, medium, memory, tally)
+        cost += _read_out(n, y, blocks, steps, medium, memory, tally)
+        _read_back(blocks, steps, medium, memory, slopes, tally)
+        _backward(n, x, blocks, steps, medium, memory, slopes, tally)
     return cost
 
 
 @njit(cache=True)
-def predict(x, y, feeds, wires, steps, medium, memory, outputs, tally):
+def predict(x, y, blocks, steps, medium, memory, outputs, tally):
     """Write the softmax of every sample, minus `y`, into `outputs (samples, outputs)`."""
     for n in range(x.shape[0]):
-        _forward(n, x, feeds, wires, steps, medium, memory, tally)
-        _read_out(n, y, wires, steps, medium, memory, tally)
+        _forward(n, x, blocks, steps, medium, memory, tally)
+        _read_out(n, y, blocks, steps, medium, memory, tally)
         for k in range(outputs.shape[1]):
             outputs[n, k] = memory.error[k]
 
@@ -105,14 +104,14 @@ def _tally_product(tally, sources, targets, medium, cores):
 
 
 @njit(cache=True)
-def _forward(n, x, feeds, wires, steps, medium, memory, tally):
-    inputs, units = feeds.inputs.shape
+def _forward(n, x, blocks, steps, medium, memory, tally):
+    inputs, units = blocks.inputs.shape
     for j in range(units):
-        memory.drive[j] = feeds.bias[j]
+        memory.drive[j] = blocks.bias[j]
     for i in range(inputs):
         word = x[n, i]
         for j in range(units):
-            memory.drive[j] = memory.drive[j] + word * feeds.inputs[i, j]
+            memory.drive[j] = memory.drive[j] + word * blocks.inputs[i, j]
     for j in range(units):
         memory.trajectory[0, j] = math.tanh(memory.drive[j])
     _tally_product(tally[INPUT, HIDDEN], inputs, units, medium, medium.cores[HIDDEN])
@@ -126,7 +125,7 @@ def _forward(n, x, feeds, wires, steps, medium, memory, tally):
         for i in range(units):
             word = memory.trajectory[t - 1, i]
             for j in range(units):
-                memory.trajectory[t, j] = memory.trajectory[t, j] + word * wires.recurrent[i, j]
+                memory.trajectory[t, j] = memory.trajectory[t, j] + word * blocks.recurrent[i, j]
         for j in range(units):
             memory.trajectory[t, j] = math.tanh(memory.trajectory[t, j])
         _tally_product(tally[FREE, HIDDEN], units, units, medium, medium.cores[HIDDEN])
@@ -136,15 +135,15 @@ def _forward(n, x, feeds, wires, steps, medium, memory, tally):
 
 
 @njit(cache=True)
-def _read_out(n, y, wires, steps, medium, memory, tally):
+def _read_out(n, y, blocks, steps, medium, memory, tally):
     """Write `softmax - y` into `memory.error`; return the cost of the sample."""
-    units, outputs = wires.weight.shape
+    units, outputs = blocks.weight.shape
     for k in range(outputs):
-        memory.error[k] = wires.bias[k]
+        memory.error[k] = blocks.out[k]
     for i in range(units):
         word = memory.trajectory[steps, i]
         for k in range(outputs):
-            memory.error[k] = memory.error[k] + word * wires.weight[i, k]
+            memory.error[k] = memory.error[k] + word * blocks.weight[i, k]
     largest = memory.error[0]
     for k in range(1, outputs):
         largest = max(largest, memory.error[k])
@@ -163,15 +162,15 @@ def _read_out(n, y, wires, steps, medium, memory, tally):
 
 
 @njit(cache=True)
-def _read_back(wires, steps, medium, memory, slopes, tally):
+def _read_back(blocks, steps, medium, memory, slopes, tally):
     """Write the delta of the last state, and add up the slopes of the read-out."""
-    units, outputs = wires.weight.shape
+    units, outputs = blocks.weight.shape
     for k in range(outputs):
         slopes.out[k] = slopes.out[k] + memory.error[k]
     for i in range(units):
-        delta = memory.error[0] * wires.weight[i, 0]
+        delta = memory.error[0] * blocks.weight[i, 0]
         for k in range(1, outputs):
-            delta = delta + memory.error[k] * wires.weight[i, k]
+            delta = delta + memory.error[k] * blocks.weight[i, k]
         memory.delta[0, i] = delta
         word = memory.trajectory[steps, i]
         for k in range(outputs):
@@ -186,9 +185,9 @@ def _read_back(wires, steps, medium, memory, slopes, tally):
 
 
 @njit(cache=True)
-def _backward(n, x, wires, steps, medium, memory, slopes, tally):
+def _backward(n, x, blocks, steps, medium, memory, slopes, tally):
     """Carry the delta back through the stored states, and add up the slopes."""
-    units, inputs = wires.recurrent.shape[0], slopes.inputs.shape[0]
+    inputs, units = slopes.inputs.shape
     for j in range(units):
         memory.delta_sum[j] = 0.0
     for back in range(steps + 1):
@@ -204,9 +203,9 @@ def _backward(n, x, wires, steps, medium, memory, slopes, tally):
             break
         for i in range(units):
             word = memory.trajectory[t - 1, i]
-            delta = memory.delta[1, 0] * wires.recurrent[i, 0]
+            delta = memory.delta[1, 0] * blocks.recurrent[i, 0]
             for j in range(1, units):
-                delta = delta + memory.delta[1, j] * wires.recurrent[i, j]
+                delta = delta + memory.delta[1, j] * blocks.recurrent[i, j]
             memory.delta[0, i] = delta
             for j in range(units):
                 slopes.recurrent[i, j] = slopes.recurrent[i, j] + word * memory.delta[1, j]

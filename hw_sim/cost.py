@@ -10,11 +10,10 @@ from typing import TypeAlias
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.couplings.link import INPUT
 from engine.model.network import Network
 from hw_sim.counts import BORDER, Key, OpCounts, WordCount, neuron_count
 from hw_sim.technology import Price, Technology
-from hw_sim.wiring import READOUT, owners, places
+from hw_sim.wiring import READOUT, input_ways, owners, places, readout_ways, recurrent_ways
 
 DRAWS = 2000
 """Of the prices within their ranges."""
@@ -51,23 +50,25 @@ class Design:
         """Units that work side by side at a place."""
         return self.network.outputs if place in (READOUT, BORDER) else self.network.sizes[place]
 
-    def synapses(self, phase: str, place: str) -> int:
+    def synapses(self, phase: str, place: str) -> float:
         """Weights that work side by side at a place in a phase, each as two cells in an array.
 
         Input and recurrent arrays are read one after the other; an update writes all of a place.
+        Arrays are read side by side, each as often as it has positions: where one is read more
+        often than the others, fewer weights work at once, on average.
         """
         network = self.network
         if place == BORDER:
             return 1
         if phase in ("learn", "update"):
             return max(1, int((owners(network) == places(network).index(place)).sum()))
-        read = {c.name for c in network.recurrent if place in c.layers and phase != "input"}
-        if phase == "input" or self.settles:
-            fed = (link for link in network.links.values() if link.source == INPUT)
-            read |= {link.block for link in fed if link.target == place}
-        if place == READOUT:
-            read = {"W_out"} & set(network.blocks)
-        return max(1, sum(network.blocks[name].size for name in read))
+        ways = readout_ways(network) if place == READOUT else ()
+        if place != READOUT and phase != "input":
+            ways = tuple(way for way in recurrent_ways(network) if way.ends[1] == place)
+        if place != READOUT and (phase == "input" or self.settles):
+            ways += tuple(way for way in input_ways(network) if way.ends[1] == place)
+        reads = max((way.link.positions for way in ways), default=1)
+        return max(1.0, sum(way.link.macs for way in ways) / reads)
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ class Bill:
         by = factor[price.scales]
         return replace(price, value=by * price.value, low=by * price.low, high=by * price.high)
 
-    def _lanes(self, price: Price, key: Key) -> int:
+    def _lanes(self, price: Price, key: Key) -> float:
         phase, place, kind = key
         if price.parallel == "unit":
             return self.design.units(place)

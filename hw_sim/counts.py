@@ -152,7 +152,7 @@ def dense_counts(
     Evaluations of `T` are summed over the samples; `phases` are those that accumulate the energy.
     The read-out learns once for a sample, at the free equilibrium. No updates are included.
     """
-    counts, read = OpCounts(), network.sizes[network.readout.layer]
+    counts = OpCounts()
     for name, size in network.sizes.items():
         if name in network.columns:
             counts.add("free", name, "activation", samples * size)  # sigma of the drive
@@ -169,11 +169,11 @@ def dense_counts(
             counts.add("free", target, "mac", free_evaluations * link.macs)
             counts.add("nudged", target, "mac", nudged_evaluations * link.macs)
     if network.reading and network.reading.link:
-        synapses = network.reading.link.macs
+        synapses, read = network.reading.link.macs, int((network.reading.link.gather >= 0).sum())
         counts.add("nudged", READOUT, "mac", nudged_evaluations * (2 * synapses + read))
         counts.add("nudged", READOUT, "activation", nudged_evaluations * network.outputs)
         counts.add("learn", READOUT, "mac", samples * 2 * synapses)
         counts.add("learn", READOUT, "activation", samples * network.outputs)
     else:
-        counts.add("nudged", READOUT, "mac", nudged_evaluations * read)
+        counts.add("nudged", READOUT, "mac", nudged_evaluations * network.outputs)
     return counts

@@ -2,9 +2,11 @@
 
     I_j = sum_i v_i (g+_ij - g-_ij)          v from a DAC, I into an ADC (or straight into a neuron)
 
-A dense block is one array that is read in both directions, so it stays symmetric. A lateral block
-has a pair of cells for each ordered pair of units: what its devices do differently breaks the
-symmetry that the energy needs. Biases are digital words and exact. `docs/hardware.md` has the model
+The block of a link is one array that is read in both directions, so it stays symmetric, and once at
+each position. The currents of all arrays that a unit hears once in a step join before its
+converter; an array that it hears several times is converted each time. A lateral block has a pair
+of cells for each ordered pair of units: what its devices do differently breaks the symmetry that
+the energy needs. Biases are digital words and exact. `docs/hardware.md` has the model
 of each non-ideality.
 """
 
@@ -16,7 +18,7 @@ import numpy as np
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Clamped, Equilibrium, Relaxation
 from engine.border import checked
-from engine.couplings.link import ONE
+from engine.errors import EngineError
 from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim import real_kernels as kernels
@@ -31,9 +33,21 @@ from hw_sim.layout import (
     Analog,
     Batch,
     Ended,
+    Messages,
 )
 from hw_sim.substrate import NEURON_WORDS, Substrate
-from hw_sim.wiring import feeds, input_messages, layer_table, owners, symmetrised, wires
+from hw_sim.wiring import (
+    Way,
+    feeds,
+    input_ways,
+    layer_table,
+    owners,
+    places,
+    readout_ways,
+    recurrent_ways,
+    symmetrised,
+    wires,
+)
 
 __all__ = ["CrossbarBackend", "CrossbarConfig"]
 
@@ -48,6 +62,8 @@ class CrossbarBackend(Substrate):
         self, network: Network, params: Params, config: CrossbarConfig | None = None
     ) -> None:
         self.config = config or CrossbarConfig()
+        if not self.config.convert_each_step:
+            _check_settling(network)
         self._rng = np.random.default_rng(self.config.seed)
         self._in_array = _in_array(network)
         size = int(self._in_array.sum())
@@ -127,7 +143,7 @@ class CrossbarBackend(Substrate):
         adc = converter_step(config.adc_bits, config.adc_range)
         return Analog(
             looped, dac * looped, adc * looped, adc, config.adc_range, phase.noise,
-            phase.noise_out, phase.noise_back, _input_cells(self.network),
+            phase.noise_apart, phase.noise_out, phase.noise_back, _input_cells(self.network),
         )  # fmt: skip
 
     def _settle(
@@ -180,12 +196,29 @@ class _Phase:
     """What the kernels need of one set of arrays."""
 
     def __init__(self, held: Params, power: Params, scale: float) -> None:
+        network = held.network
         self.feeds, self.wires = feeds(held, np.float64), wires(held, np.float64)
         loud_in, loud = feeds(power, np.float64), wires(power, np.float64)
-        self.noise_in: FloatArray = scale * np.sqrt(loud_in.inputs.sum(0))
-        self.noise: FloatArray = scale * np.sqrt(loud.recurrent.sum(0))
-        self.noise_out: FloatArray = scale * np.sqrt(loud.weight.sum(0))
-        self.noise_back: FloatArray = scale * np.sqrt(loud.weight.sum(1))
+        self.noise_in: FloatArray = scale * np.sqrt(_column_sums(loud_in.messages, network.units))
+        self.noise: FloatArray = scale * np.sqrt(_column_sums(loud.messages, network.units))
+        ways = recurrent_ways(network)
+        width = max((way.shape[1] for way in ways if way.apart), default=0)
+        self.noise_apart = np.zeros((len(ways), width))
+        for row, way in zip(self.noise_apart, ways, strict=True):
+            if way.apart:
+                row[: way.shape[1]] = scale * np.sqrt(way.block(power).sum(0))
+        out: FloatArray = np.zeros((0, 0))
+        for way in readout_ways(network):
+            out = way.block(power)
+        self.noise_out: FloatArray = scale * np.sqrt(out.sum(0))
+        self.noise_back: FloatArray = scale * np.sqrt(out.sum(1))
+
+
+def _column_sums(messages: Messages, units: int) -> FloatArray:
+    """Return what all arrays that are read once would send to each unit, were all words one."""
+    totals: FloatArray = np.zeros((1, units))
+    kernels.sum_columns(messages, totals)
+    return totals.reshape(-1)
 
 
 def _converted(values: FloatArray, bits: int, limit: float) -> FloatArray:
@@ -201,19 +234,16 @@ def _converted(values: FloatArray, bits: int, limit: float) -> FloatArray:
 def _input_cells(network: Network) -> IntArray:
     """Cells of the arrays that the input drives, for each layer."""
     cells = np.zeros(len(network.layers), np.int64)
-    for _, inputs, first, last, place in input_messages(network):
-        cells[place] += 2 * inputs * (last - first)
+    for way in input_ways(network):
+        cells[places(network).index(way.link.target)] += 2 * way.link.macs
     return cells
 
 
 def _in_array(network: Network) -> Any:
     """Mark the parameters that are cells: all but the biases."""
-    marks = np.ones(network.size, bool)
-    for link in network.links.values():
-        if link.source == ONE:
-            marks[network.blocks[link.block].span] = False
-    if "b_out" in network.blocks:
-        marks[network.blocks["b_out"].span] = False
+    marks = np.zeros(network.size, bool)
+    for way in _arrays(network):
+        marks[network.blocks[way.link.block].span] = True
     return marks
 
 
@@ -221,8 +251,24 @@ def _in_array(network: Network) -> Any:
 def _wire_segments(network: Network) -> FloatArray:
     """Segments of wire between a cell and its driver plus its sense amplifier."""
     segments = np.zeros(network.size)
-    for block in network.blocks.values():
-        if len(block.shape) == 2:
-            row, column = np.indices(block.shape)
-            segments[block.span] = (column + block.shape[0] - row).ravel()
+    for way in _arrays(network):
+        row, column = np.indices(way.shape)
+        span = network.blocks[way.link.block].span
+        segments[span] = (column + way.shape[0] - row).ravel()
     return segments
+
+
+def _arrays(network: Network) -> list[Way]:
+    """Return every array once, in the direction of its link."""
+    recurrent = [way for way in recurrent_ways(network) if not way.backwards]
+    return [*input_ways(network), *recurrent, *readout_ways(network)]
+
+
+def _check_settling(network: Network) -> None:
+    """Refuse an array that would have to conduct at several positions at once."""
+    for way in _arrays(network):
+        if way.link.positions > 1:
+            raise EngineError(
+                f"the crossbar has convert_each_step False, but the array of '{way.link.block}' "
+                f"is read at {way.link.positions} positions, one after the other."
+            )

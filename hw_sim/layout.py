@@ -40,36 +40,48 @@ KINDS = (
 ) = range(13)
 
 # Columns of the tables.
-SOURCE, SOURCE_END, TARGET, TARGET_END, PLACE = range(5)  # messages
+SOURCE, TARGET, PLACE, POSITIONS, ROWS, COLUMNS, BLOCK, READS, WRITES = range(9)  # messages
 START, END, CODE = range(3)  # layers
 TANH = 0
-SOFTMAX, SQUARED_ERROR = range(2)
+
+
+class Messages(NamedTuple):
+    """What is sent through blocks of weights: one row of `table` for each direction of a link.
+
+    At each of its positions a message multiplies `ROWS` words by a block `(ROWS, COLUMNS)`, which
+    lies in `weights` from `BLOCK` on, and adds to `COLUMNS` totals. The words that it reads follow
+    one another from `SOURCE` on, position by position; where `READS` is not -1 they are those that
+    `gather` lists from there on, counted from `SOURCE`, and -1 among them is a word of zero. The
+    same holds of `TARGET` and `WRITES`, and what is added to -1 is lost.
+    """
+
+    table: Any
+    gather: Any
+    weights: Any
 
 
 class Wires(NamedTuple):
-    """A network and its weights: `h = drive + s recurrent`, read out by `weight` and `bias`.
+    """A network and its weights: messages between layers, and one to the outputs.
 
-    `messages` and `layers` are tables; the read-out sees units `first` to `last`.
+    The read-out sees units `first` to `last`; where it is a softmax, `readout` is its only message
+    and `bias` is added at each position, else there is none and the units are the outputs.
     """
 
     messages: Any
+    readout: Any
     layers: Any
-    recurrent: Any
-    kind: Any
     first: Any
     last: Any
-    weight: Any
     bias: Any
     fan_out: Any
     """Messages and hops of one event of each unit and each output."""
 
 
 class Feeds(NamedTuple):
-    """The clamped couplings: `inputs (inputs, units)`, `bias (units,)` and where there is one."""
+    """The clamped couplings: messages of the input, `bias (units,)` and how many there are."""
 
     messages: Any
     layers: Any
-    inputs: Any
     bias: Any
     biased: Any
 
@@ -91,7 +103,10 @@ class Ended(NamedTuple):
 
 
 class Work(NamedTuple):
-    """The words of one sample: `total` and `image (units,)`, `logits` and `error (outputs,)`."""
+    """The words of one sample.
+
+    `total (1, units)` and `image (units,)`, `logits (1, outputs)` and `error (outputs,)`.
+    """
 
     total: Any
     image: Any
@@ -117,8 +132,9 @@ class Analog(NamedTuple):
 
     With `looped` the state is converted in every step, else it is analog until it is read; then
     `held (layers,)` are the input cells that conduct all the while. `out_step` is of the ADC of the
-    read-out. `noise (units,)`, `noise_out (outputs,)` and `noise_back (size,)` are deviations of
-    the current of a column, the last of the read-out's array when it is read backwards.
+    read-out. The rest are deviations of currents: `noise (units,)` of what all arrays that are read
+    once send to a unit, `noise_apart (messages, columns)` of a column that is read at many
+    positions, `noise_out` of a column of the read-out's array, `noise_back` of a row of it.
     """
 
     looped: Any
@@ -127,6 +143,7 @@ class Analog(NamedTuple):
     out_step: Any
     adc_limit: Any
     noise: Any
+    noise_apart: Any
     noise_out: Any
     noise_back: Any
     held: Any

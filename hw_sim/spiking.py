@@ -23,7 +23,16 @@ from hw_sim import real_kernels as kernels
 from hw_sim.counts import BORDER, Footprint
 from hw_sim.layout import HOP, MESSAGE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE, Batch, Ended, Kept
 from hw_sim.substrate import NEURON_WORDS, Substrate
-from hw_sim.wiring import feeds, layer_table, owners, recurrent_messages, wires
+from hw_sim.wiring import (
+    Way,
+    feeds,
+    input_ways,
+    layer_table,
+    owners,
+    readout_ways,
+    recurrent_ways,
+    wires,
+)
 
 FROM_KEPT, FROM_STATE, FROM_DRIVE = range(3)
 
@@ -53,6 +62,7 @@ class SpikingBackend(Substrate):
     ) -> None:
         self.config = config or SpikingConfig()
         self._fan_out = fan_out(network, self.config.neurons_per_core)
+        self._from_inputs = fan_from_inputs(network, self.config.neurons_per_core)
         self._to_outputs = fan_to_outputs(network, self.config.neurons_per_core)
         self._free: tuple[FloatArray, Kept] | None = None
         super().__init__(network, params)
@@ -83,8 +93,7 @@ class SpikingBackend(Substrate):
 
     def _drive(self, x: FloatArray) -> FloatArray:
         drive, tally = np.zeros((len(x), self.network.units)), self._tally()
-        cores = np.array([self.cores(layer.size) for layer in self.network.layers], np.int64)
-        kernels.drive_events(x, self._feeds, cores, drive, tally)
+        kernels.drive_events(x, self._feeds, self._from_inputs, drive, tally)
         self._count("input", tally)
         self.counts.add("input", BORDER, "off_chip", x.size)
         return drive
@@ -121,7 +130,7 @@ class SpikingBackend(Substrate):
     def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
         state, work = equilibrium.state, self._work(np.float64)
         kept = self._new_kept(len(state))
-        kept.logits[:] = self._wires.bias
+        kept.logits[:] = np.resize(self._wires.bias, self.network.outputs)  # at each position
         if self._free is not None and state is self._free[0]:
             kept = self._free[1]
         errors = np.zeros((len(state), self.network.outputs))
@@ -156,24 +165,49 @@ def fan_out(network: Network, per_core: int) -> IntArray:
     total = network.units + network.outputs
     core = np.arange(total) // per_core
     listeners: list[set[int]] = [set() for _ in range(total)]
-    for first, last, target, target_end, _ in recurrent_messages(network):
-        for unit in range(first, last):
-            listeners[unit] |= set(core[target:target_end].tolist())
-    if "W_out" in network.blocks:
+    for way in recurrent_ways(network):
+        _add_listeners(listeners, core, way, *(network.columns[end].start for end in way.ends))
+    for way in readout_ways(network):
         span = network.columns[network.readout.layer]
-        for unit in range(span.start, span.stop):
-            listeners[unit] |= set(core[network.units :].tolist())
-        for output in range(network.units, total):
-            listeners[output] = set(core[span].tolist())
+        _add_listeners(listeners, core, way, span.start, network.units)
+        back = Way(way.link, backwards=True)
+        _add_listeners(listeners, core, back, network.units, span.start)
     return _ways(core, listeners)
 
 
 def fan_to_outputs(network: Network, per_core: int) -> IntArray:
     """Messages and hops to the outputs alone, of each unit that is read out, `(size, 2)`."""
     core = np.arange(network.units + network.outputs) // per_core
-    heard = set(core[network.units :].tolist())
+    listeners: list[set[int]] = [set() for _ in range(network.units)]
     span = network.columns[network.readout.layer]
-    return _ways(core, [heard] * network.units)[span]
+    for way in readout_ways(network):
+        _add_listeners(listeners, core, way, span.start, network.units)
+    return _ways(core, listeners)[span]
+
+
+def fan_from_inputs(network: Network, per_core: int) -> IntArray:
+    """Messages of one input to the cores of each layer that it drives, `(inputs, layers)`."""
+    found = np.zeros((network.inputs, len(network.layers)), np.int64)
+    for k, layer in enumerate(network.layers):
+        core = np.arange(layer.size) // per_core
+        listeners: list[set[int]] = [set() for _ in range(network.inputs)]
+        for way in input_ways(network):
+            if way.link.target == layer.name:
+                _add_listeners(listeners, core, way, 0, 0)
+        found[:, k] = [len(heard) for heard in listeners]
+    return found
+
+
+def _add_listeners(
+    listeners: list[set[int]], core: IntArray, way: Way, first: int, target: int
+) -> None:
+    """Enter the cores that hear a way from units after `first` to units after `target`."""
+    for p, units in enumerate(way.link.gather):
+        there, here = units[units >= 0], np.arange(p * way.link.fan_out, (p + 1) * way.link.fan_out)
+        sources, targets = (here, there) if way.backwards else (there, here)
+        heard = set(core[target + targets].tolist())
+        for unit in sources.tolist():
+            listeners[first + unit] |= heard
 
 
 def _ways(core: IntArray, listeners: Sequence[set[int]]) -> IntArray:

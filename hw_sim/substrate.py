@@ -8,14 +8,14 @@ import numpy.typing as npt
 
 from engine.arrays import FloatArray, IntArray, by_sample
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
-from engine.couplings.link import INPUT, ONE
+from engine.couplings.link import INPUT, ONE, Link
 from engine.errors import EngineError
 from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim import real_kernels
 from hw_sim.counts import BORDER, Footprint, OpCounts
 from hw_sim.layout import KINDS, Work
-from hw_sim.wiring import check_network, places
+from hw_sim.wiring import check_network, gathered, places
 
 NEURON_WORDS = ("state", "image", "drive", "total", "free", "opposite")
 """Of each neuron: its state and the next one, what drives it without and with the others, and its
@@ -113,9 +113,9 @@ class Substrate(Backend):
         if cost != 0.0 and reading and reading.link:
             error = self._errors(equilibrium, clamped.y, tally)
             seen = self._end(self.network.readout.layer, self.read(equilibrium.state))
-            row = tally[-1]
-            real_kernels.correlate(total[reading.link.block], seen, error, cost, row)
-            real_kernels.correlate_bias(total[reading.bias], error, cost, row)
+            _correlate_link(total, reading.link, seen, error, cost, tally[-1])
+            everywhere = np.zeros((reading.positions, 1), np.int64)
+            real_kernels.correlate_bias(total[reading.bias], error, everywhere, cost, tally[-1])
         self._count("learn", tally)
 
     def _correlate(
@@ -125,14 +125,15 @@ class Substrate(Backend):
         network, names = self.network, places(self.network)
         seen = self._seen_input(x)
         for link in network.links.values():
-            block, row = total[link.block], tally[names.index(link.target)]
+            row = tally[names.index(link.target)]
             target = self._end(link.target, state)
             if link.source == ONE:
-                real_kernels.correlate_bias(block, target, -energy, row)
+                block = total[link.block].reshape(-1)
+                real_kernels.correlate_bias(block, target, gathered(link), -energy, row)
                 continue
             source = seen if link.source == INPUT else self._end(link.source, state)
             share = -energy / 2 if link.tied else -energy
-            real_kernels.correlate(block, source, target, share, row)
+            _correlate_link(total, link, source, target, share, row)
 
     def _end(self, layer: str, state: FloatArray) -> FloatArray:
         """Return the units of a layer as a kernel reads them, `(samples, size)`."""
@@ -150,7 +151,8 @@ class Substrate(Backend):
 
     def _work(self, dtype: npt.DTypeLike) -> Work:
         units, outputs = self.network.units, self.network.outputs
-        return Work(*(np.zeros(size, dtype) for size in (units, units, outputs, outputs)))
+        shapes = (1, units), (units,), (1, outputs), (outputs,)
+        return Work(*(np.zeros(shape, dtype) for shape in shapes))
 
     @abstractmethod
     def _settle(
@@ -166,3 +168,11 @@ class Substrate(Backend):
     @abstractmethod
     def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
         """Return `softmax - targets` at a state that is read, `(samples, outputs)`."""
+
+
+def _correlate_link(
+    total: Params, link: Link, source: FloatArray, target: FloatArray, scale: float, row: IntArray
+) -> None:
+    """Add `scale` times the products of both ends to the block of a link."""
+    block = total[link.block].reshape(link.fan_in, link.fan_out)
+    real_kernels.correlate(block, source, target, gathered(link), scale, row)

@@ -1,5 +1,6 @@
 """Constant memory and locality, from every word that the kernels of an execution touch."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -127,6 +128,27 @@ def test_another_synapse_is_not_ones_own() -> None:
     gradient[0, 1] = gradient[1, 0] + 1
     with pytest.raises(AuditError, match=r"gradient\[0, 1\] read gradient\[1, 0\]"):
         check_locality(trace, Rules(("gradient",)))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "foreign"),
+    [(2, 1, None), (3, 3, None), (3, 1, "low[0, 3]"), (2, 3, "low[0, 2]"), (2, 0, "top[0, 0]")],
+)
+def test_a_shared_synapse_meets_both_ends_at_one_position(
+    source: int, target: int, foreign: str | None
+) -> None:
+    """Word `[0, 1]` of two rows and two columns: unit 2 with 1 at the first place, 3 with 3."""
+    trace = Trace()
+    gradient = Memory("gradient", np.zeros((2, 2)), trace)
+    low, top = (Memory(name, np.ones((1, 4)), trace) for name in ("low", "top"))
+    gather = np.array([[2, -1], [3, 2]])
+    rules = Rules(("gradient",), source=("low",), target=("top",), gather=gather, columns=2)
+    gradient[0, 1] = gradient[0, 1] + low[0, source] * top[0, target]
+    if foreign is None:
+        assert check_locality(trace, rules) == 1
+        return
+    with pytest.raises(AuditError, match=re.escape(f"gradient[0, 1] read {foreign}")):
+        check_locality(trace, rules)
 
 
 def test_an_audit_of_nothing_proves_nothing() -> None:

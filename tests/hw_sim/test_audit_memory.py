@@ -201,7 +201,7 @@ def test_every_word_that_is_taken_out_of_a_footprint_is_missed(make: type[Substr
         fewer = tuple(name for name in held.neuron_words if name != word)
         with pytest.raises(AuditError, match="which the footprint does not hold"):
             check_footprint(trace, Footprint(fewer, held.synapse_words, held.cells))
-    with pytest.raises(AuditError, match=r"touched '(bias|recurrent|weight)'"):
+    with pytest.raises(AuditError, match=r"touched '(bias|messages.weights|readout.weights)'"):
         check_footprint(trace, Footprint(held.neuron_words, ("gradient",), ()))
 
 
@@ -212,7 +212,7 @@ def test_each_block_learns_from_the_states_of_its_two_ends(network: Network) -> 
     state = np.arange(1.0, network.units + 1).reshape(1, -1)
     for name, block in network.blocks.items():
         coupling = next((c for c in network.couplings if c.name == name), None)
-        ends = coupling.layers if coupling else (network.readout.layer, "outputs")
+        ends = coupling.layers if coupling else (network.readout.layer, "output")
         trace, _ = correlate_recorded(network, name, state, X[:1], Y[:1])
         writes = dict(trace.writes)
         assert len(trace.writes) == block.size
@@ -220,7 +220,7 @@ def test_each_block_learns_from_the_states_of_its_two_ends(network: Network) -> 
             expected = {("gradient", *place), (ends[-1], 0, place[-1])}
             if len(place) == 2:
                 clamped = coupling is not None and coupling.clamped
-                expected.add(("x" if clamped else ends[0], 0, place[0]))
+                expected.add(("input" if clamped else ends[0], 0, place[0]))
             assert words == expected
 
 

@@ -1,5 +1,6 @@
 """Limits and symmetries of the chips: the error of a table, settings at their ends, who is who."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from engine.backend import Relaxation
+from engine.couplings.readout import SoftmaxReadout
 from engine.errors import EngineError
 from engine.model import dynamics
 from engine.model.builders import energy_transformer, looped_mlp
@@ -285,7 +287,14 @@ def test_what_has_no_model_is_named() -> None:
     params = initial_params(tokens, np.random.default_rng(0), np.float64)
     with pytest.raises(EngineError, match=r"coupling '.*' \(Embedding\) has no model in hw_sim"):
         DigitalBackend(tokens, params)
+
+    class Sharper(SoftmaxReadout):
+        """Predicts otherwise than its parent, without saying what it is to a chip."""
+
+        def predict(self, blocks: Mapping[str, Any], s: Any) -> Any:
+            return super().predict(blocks, 2 * s)
+
     plain = NETWORKS["looped"]
-    strange = replace(plain, readout=tokens.readout, layers=tokens.layers, couplings=())
-    with pytest.raises(EngineError, match="the read-out TokenReadout has no model in hw_sim"):
+    strange = replace(plain, readout=Sharper("hidden", 2))
+    with pytest.raises(EngineError, match="the read-out Sharper has no model in hw_sim"):
         DigitalBackend(strange, Params(strange, np.zeros(strange.size)))

@@ -42,7 +42,7 @@ def test_noise_of_a_read_is_the_root_of_the_squares_of_the_cells_of_a_column(
     among = [sum(power(hand.w[i][j]) for i in hand.sources_of(j)) for j in units]
     read, outputs = hand.read_units, range(network.outputs if hand.softmax else 0)
     out = [sum(power(hand.w_out[i][k]) for i in read) for k in outputs]
-    back = [sum(power(hand.w_out[i][k]) for k in outputs) for i in read]
+    back = [sum(power(hand.w_out[i][k]) for k in outputs) for i in read if hand.softmax]
     for found, squares in (
         (phase.noise_in, into), (phase.noise, among),
         (phase.noise_out, out), (phase.noise_back, back),
