@@ -35,7 +35,9 @@ def check_network(network: Network) -> None:
     for coupling in network.couplings:
         if coupling.name not in network.links:  # arrays hold blocks of products, and only those
             kind = type(coupling).__name__
-            raise EngineError(f"coupling '{coupling.name}' ({kind}) has no model in hw_sim.")
+            raise EngineError(
+                f"coupling '{coupling.name}' ({kind}) is no link: no chip has a model of it."
+            )
     if network.reading is None:
         raise EngineError(f"the read-out {type(network.readout).__name__} has no model in hw_sim.")
 
@@ -166,13 +168,18 @@ def layer_table(network: Network) -> IntArray:
     return np.array(rows, np.int64)
 
 
+def homes(network: Network) -> dict[str, str]:
+    """Return the place of every block: the layer that its coupling drives last, or the read-out."""
+    last = {coupling.name: coupling.layers[-1] for coupling in network.couplings}
+    return {name: last.get(name, READOUT) for name in network.blocks}
+
+
 @lru_cache(maxsize=64)
 def owners(network: Network) -> IntArray:
-    """Place of every parameter: the layer that its coupling drives last, or the read-out."""
-    found = np.full(network.size, len(network.layers), np.int64)
-    index = {name: k for k, name in enumerate(network.columns)}
-    for link in network.links.values():
-        found[network.blocks[link.block].span] = index[link.target]
+    """Return the number of the place of every parameter."""
+    found, names = np.zeros(network.size, np.int64), places(network)
+    for name, place in homes(network).items():
+        found[network.blocks[name].span] = names.index(place)
     return found
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from engine import Adam, EngineError, initial_params, looped_mlp
-from hw_sim.counts import dense_counts, optimizer_counts
+from hw_sim.counts import optimizer_counts
 from hw_sim.crossbar import CrossbarBackend, CrossbarConfig
 from hw_sim.digital import DigitalBackend, DigitalConfig
+from hw_sim.formula import dense_counts
 from hw_sim.spiking import SpikingBackend, SpikingConfig
 from hw_sim.technology import TechnologyError, load_technologies
 

@@ -6,9 +6,10 @@ import pytest
 from engine import SGD, Adam
 from engine.model.network import Network
 from engine.model.params import initial_params
-from hw_sim.counts import Footprint, OpCounts, WordCount, dense_counts, optimizer_counts
+from hw_sim.counts import Footprint, OpCounts, WordCount, optimizer_counts
 from hw_sim.crossbar import CrossbarBackend, CrossbarConfig
 from hw_sim.digital import DigitalBackend, DigitalConfig
+from hw_sim.formula import dense_counts
 from hw_sim.spiking import SpikingBackend
 from tests.hw_sim.hand_chip import NETWORKS, HandChip
 
