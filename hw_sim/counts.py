@@ -8,15 +8,13 @@ import numpy as np
 
 from engine.arrays import IntArray
 from engine.border import checked
-from engine.couplings.work import work_of
+from engine.couplings.effort import effort_of
 from engine.learning.optimizer import Optimizer
 from engine.model.network import Network
-from hw_sim.layout import KINDS
-from hw_sim.wiring import homes, places
+from hw_sim.events import KINDS
+from hw_sim.places import homes, places
 
 PHASES = ("input", "free", "nudged", "backward", "learn", "update", "readout")
-BORDER = "border"
-"""Place of traffic that enters or leaves the chip."""
 
 Key = tuple[str, str, str]
 """Phase, place, kind."""
@@ -120,8 +118,10 @@ class Footprint:
         """
         neurons, size = neuron_count(network), network.size
         held = self.synapse_words.count("weight")
-        between = [work_of(coupling, network.shapes) for coupling in network.couplings]
-        states = neurons * len(self.neuron_words) + sum(work.words for work in between if work)
+        between = [effort_of(coupling, network.shapes) for coupling in network.couplings]
+        states = neurons * len(self.neuron_words) + sum(
+            effort.words for effort in between if effort
+        )
         return WordCount(
             states=states + self.shared_words,
             weights=size * held,

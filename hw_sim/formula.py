@@ -2,8 +2,8 @@
 
 A machine with words for states and weights does one thing after the other, as the digital chip
 does; for networks of links it counts the same, event by event. Couplings that are no link say what
-they cost themselves (`engine.couplings.work`), so that networks which no chip runs have a bill too:
-evaluations of `T` are the steps that any backend reports.
+they cost themselves (`engine.couplings.effort`), so that networks which no chip runs have a bill
+too: evaluations of `T` are the steps that any backend reports.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ import numpy as np
 
 from engine.border import checked
 from engine.couplings.coupling import Coupling
+from engine.couplings.effort import Effort, effort_of, summed
 from engine.couplings.link import ONE, Link
-from engine.couplings.work import Work, summed, work_of
 from engine.errors import EngineError
 from engine.model.network import Network
 from hw_sim.counts import OpCounts
-from hw_sim.wiring import READOUT, homes
+from hw_sim.places import READOUT, homes
 
 Events = Mapping[str, int]
 """How often each kind of event happens for one sample."""
@@ -60,7 +60,7 @@ def _drives(network: Network, coupling: Coupling) -> list[tuple[str, Events]]:
     """Return what one drive of a coupling does, at the places that receive it."""
     link = network.links.get(coupling.name)
     if link is None:
-        return [(coupling.layers[-1], _own_work(network, coupling).drive)]
+        return [(coupling.layers[-1], _own_effort(network, coupling).drive)]
     if link.source == ONE:
         return [(link.target, {"weight_read": _reads(link) * link.fan_out})]
     products = {"mac": link.macs, "weight_read": link.macs}
@@ -74,21 +74,21 @@ def _learning(network: Network, coupling: Coupling) -> Events:
     """Return what the local rule of a coupling does in one phase."""
     link = network.links.get(coupling.name)
     if link is None:
-        return _own_work(network, coupling).correlate
+        return _own_effort(network, coupling).correlate
     if link.source == ONE:
         words = _reads(link) * link.fan_out
         return {"trace_read": words, "trace_write": words, "state_read": words}
     return _products(link)
 
 
-def _own_work(network: Network, coupling: Coupling) -> Work:
-    work = work_of(coupling, network.shapes)
-    if work is None:
+def _own_effort(network: Network, coupling: Coupling) -> Effort:
+    effort = effort_of(coupling, network.shapes)
+    if effort is None:
         kind = type(coupling).__name__
         raise EngineError(
-            f"coupling '{coupling.name}' ({kind}) is no link and does not say its work."
+            f"coupling '{coupling.name}' ({kind}) is no link and does not say what it costs."
         )
-    return work
+    return effort
 
 
 def _products(link: Link) -> Events:

@@ -12,9 +12,9 @@ import numpy as np
 
 from engine.arrays import Array, FloatArray, namespace
 from engine.border import checked
+from engine.couplings.effort import Effort, summed
 from engine.couplings.link import Shapes
 from engine.couplings.tokens import token_shape
-from engine.couplings.work import Work, summed
 from engine.errors import EngineError, check_count
 
 FORBIDDEN = -1e9
@@ -112,7 +112,7 @@ class Attention:
         parts = ((m.mT @ g).sum(0), (n.mT @ g).sum(0), p.sum(0) / self.sharpness)
         return namespace(s).concatenate([part.reshape(-1) for part in parts])
 
-    def work(self, shapes: Shapes) -> Work:
+    def effort(self, shapes: Shapes) -> Effort:
         """`Wq` and `Wk` are read at each token, there and back; only pairs that may meet cost.
 
         Projected tokens and shares are words. The local rule makes them anew.
@@ -125,13 +125,13 @@ class Attention:
         meet = summed(
             project | {"state_read": 2 * states, "state_write": 2 * projected},  # q and k
             {"mac": met, "weight_read": pairs, "state_read": projected + met},  # q k + R
-            _softmax_work(pairs),
+            _softmax_effort(pairs),
             {"mac": 2 * met, "state_read": 2 * (pairs + met), "state_write": 2 * projected},  # m, n
         )
         traces = 2 * products + pairs
         learn = {"mac": 2 * products, "trace_read": traces, "trace_write": traces}
         ends = {"state_read": 2 * (states + projected) + pairs}
-        return Work(
+        return Effort(
             drive=summed(meet, project | {"state_read": 2 * projected}),
             correlate=summed(meet, learn | ends),
             words=4 * projected + pairs,
@@ -206,7 +206,7 @@ class Hopfield:
         recalled = _softmax(self._scores(w, s)).reshape(-1, self.memories)
         return recalled.T @ s.reshape(-1, w.shape[1])
 
-    def work(self, shapes: Shapes) -> Work:
+    def effort(self, shapes: Shapes) -> Effort:
         """`M` is read at each token, there and back; shares are words."""
         tokens, width = token_shape(f"memory '{self.name}'", shapes[self.layer])
         shares, states = tokens * self.memories, tokens * width
@@ -214,10 +214,10 @@ class Hopfield:
         project = {"mac": products, "weight_read": products}
         recall = summed(
             project | {"state_read": states},
-            _softmax_work(shares),
+            _softmax_effort(shares),
         )
         learn = {"mac": products, "trace_read": products, "trace_write": products}
-        return Work(
+        return Effort(
             drive=summed(recall, project | {"state_read": shares}),
             correlate=summed(recall, learn | {"state_read": states + shares}),
             words=shares,
@@ -239,7 +239,7 @@ def _softmax(scores: Array) -> Array:
     return odds / odds.sum(-1, keepdims=True)
 
 
-def _softmax_work(scores: int) -> dict[str, int]:
+def _softmax_effort(scores: int) -> dict[str, int]:
     """An exponential and a quotient of each score: both are functions, and written."""
     return {"activation": 2 * scores, "state_read": scores, "state_write": 2 * scores}
 

@@ -14,13 +14,14 @@ from engine.model.builders import layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
 from golden.reference import ReferenceBackend
-from hw_sim.counts import BORDER, OpCounts, optimizer_counts
-from hw_sim.crossbar import CrossbarBackend
-from hw_sim.digital import DigitalBackend, DigitalConfig
+from hw_sim.chips.crossbar import CrossbarBackend
+from hw_sim.chips.digital import DigitalBackend
+from hw_sim.chips.fixed_point import DigitalConfig
+from hw_sim.chips.spiking import SpikingBackend, SpikingConfig
+from hw_sim.chips.substrate import Substrate
+from hw_sim.counts import OpCounts, optimizer_counts
 from hw_sim.formula import dense_counts
-from hw_sim.spiking import SpikingBackend, SpikingConfig
-from hw_sim.substrate import Substrate
-from hw_sim.wiring import READOUT
+from hw_sim.places import BORDER, READOUT
 
 NETWORKS = {
     "looped": looped_mlp(3, 4, 2),

@@ -13,21 +13,21 @@ from torch.utils.flop_counter import FlopCounterMode
 from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.effort import effort_of
 from engine.couplings.tokens import Embedding
-from engine.couplings.work import work_of
 from engine.errors import EngineError
 from engine.learning.optimizer import Adam
 from engine.model.builders import energy_transformer, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
-from hw_sim.cost import Bill, Design, grouped
+from hw_sim.chips.crossbar import CrossbarBackend
+from hw_sim.chips.digital import DigitalBackend
+from hw_sim.chips.spiking import SpikingBackend
+from hw_sim.chips.substrate import NEURON_WORDS
 from hw_sim.counts import Footprint, OpCounts, optimizer_counts
-from hw_sim.crossbar import CrossbarBackend
-from hw_sim.digital import DigitalBackend
 from hw_sim.formula import dense_counts
-from hw_sim.spiking import SpikingBackend
-from hw_sim.substrate import NEURON_WORDS
-from hw_sim.technology import shipped_technologies
+from hw_sim.prices.bill import Bill, Design, grouped
+from hw_sim.prices.technology import shipped_technologies
 from tests.hw_sim.scalar_attention import ScalarAttention, ScalarMemory
 
 MASKS = {
@@ -48,17 +48,17 @@ def _drawn(coupling: Any, tokens: int, width: int) -> tuple[np.ndarray, np.ndarr
 def test_two_tokens_and_one_head_by_hand() -> None:
     """Size 3 and width 5: each token sees the other, so there are two pairs."""
     coupling = Attention("a", "tokens", heads=1, head_size=3)
-    work = work_of(coupling, {"tokens": (2, 5)})
-    assert work is not None
+    effort = effort_of(coupling, {"tokens": (2, 5)})
+    assert effort is not None
     there = 2 * 2 * 3 * 5  # q and k of two tokens
-    assert work.drive == Counter(
+    assert effort.drive == Counter(
         mac=there + 3 * 2 * 3 + there,  # q, k; q k, P k and P' q; and back
         activation=2 * 2,
         weight_read=there + 2 + there,
         state_read=2 * 2 * 5 + (2 * 3 + 2 * 3) + 2 + 2 * (2 + 2 * 3) + 2 * 2 * 3,
         state_write=2 * 2 * 3 + 2 * 2 + 2 * 2 * 3,
     )
-    assert work.correlate == Counter(
+    assert effort.correlate == Counter(
         mac=there + 3 * 2 * 3 + there,
         activation=2 * 2,
         weight_read=there + 2,
@@ -67,7 +67,7 @@ def test_two_tokens_and_one_head_by_hand() -> None:
         trace_read=there + 2,
         trace_write=there + 2,
     )
-    assert work.words == 4 * 2 * 3 + 2
+    assert effort.words == 4 * 2 * 3 + 2
 
 
 @each_mask
@@ -76,40 +76,40 @@ def test_attention_costs_what_a_scalar_twin_does(heads: int, mask: dict[str, boo
     """And the twin computes the same drive and the same slopes."""
     coupling = Attention("a", "tokens", heads, head_size=2, sharpness=1.5, **mask)
     w, s = _drawn(coupling, tokens=4, width=3)
-    work, parts = work_of(coupling, {"tokens": (4, 3)}), coupling.split(w, 4)
-    assert work is not None
+    effort, parts = effort_of(coupling, {"tokens": (4, 3)}), coupling.split(w, 4)
+    assert effort is not None
     make = partial(ScalarAttention, *parts, 1.5, coupling.allowed(4))
     twin = make()
     found = twin.drive(s[0])
     expected = coupling.drive(w, np.zeros((1, 1)), s)[0].reshape(4, 3)
     for place, value in np.ndenumerate(expected):
         assert found.get(place, 0.0) == pytest.approx(value)
-    assert twin.ledger == Counter(work.drive)
+    assert twin.ledger == Counter(effort.drive)
     twin = make()
     slopes = twin.correlate(s[0])
     learned = coupling.split(coupling.correlate(w, np.zeros((1, 1)), s), 4)
     for slope, block in zip(slopes, learned, strict=True):
         for place, value in np.ndenumerate(block):
             assert slope.words.get(place, 0.0) == pytest.approx(value)
-    assert twin.ledger == Counter(work.correlate)
+    assert twin.ledger == Counter(effort.correlate)
 
 
 def test_memory_costs_what_a_scalar_twin_does() -> None:
     coupling = Hopfield("m", "tokens", memories=5, sharpness=0.7)
     w, s = _drawn(coupling, tokens=4, width=3)
-    work = work_of(coupling, {"tokens": (4, 3)})
-    assert work is not None
+    effort = effort_of(coupling, {"tokens": (4, 3)})
+    assert effort is not None
     twin = ScalarMemory(w, 0.7)
     found = twin.drive(s[0])
     expected = coupling.drive(w, np.zeros((1, 1)), s)[0].reshape(4, 3)
     for place, value in np.ndenumerate(expected):
         assert found[place] == pytest.approx(value)
-    assert twin.ledger == Counter(work.drive)
+    assert twin.ledger == Counter(effort.drive)
     twin = ScalarMemory(w, 0.7)
     slope = twin.correlate(s[0])
     for place, value in np.ndenumerate(coupling.correlate(w, np.zeros((1, 1)), s)):
         assert slope.words[place] == pytest.approx(value)
-    assert twin.ledger == Counter(work.correlate)
+    assert twin.ledger == Counter(effort.correlate)
 
 
 @pytest.mark.parametrize(
@@ -127,15 +127,15 @@ def test_products_are_those_that_torch_counts(coupling: Any, form: str) -> None:
     counter = FlopCounterMode(display=False)
     with counter:
         getattr(coupling, form)(w, torch.zeros(1, 1), s)
-    work = work_of(coupling, {"tokens": (5, 4)})
-    assert counter.get_total_flops() == 2 * getattr(work, form)["mac"]
+    effort = effort_of(coupling, {"tokens": (5, 4)})
+    assert counter.get_total_flops() == 2 * getattr(effort, form)["mac"]
 
 
 def test_an_embedding_is_looked_up_and_never_multiplied() -> None:
-    work = work_of(Embedding("e", "tokens", 9), {"tokens": (3, 4), "input": (3,)})
-    assert work is not None
-    assert work.drive == {"weight_read": 12, "state_read": 3}
-    assert work.correlate == {"trace_read": 12, "trace_write": 12, "state_read": 15}
+    effort = effort_of(Embedding("e", "tokens", 9), {"tokens": (3, 4), "input": (3,)})
+    assert effort is not None
+    assert effort.drive == {"weight_read": 12, "state_read": 3}
+    assert effort.correlate == {"trace_read": 12, "trace_write": 12, "state_read": 15}
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,8 @@ class Narrow(Attention):
 
 def test_a_class_that_changes_a_form_is_not_counted_as_its_parent() -> None:
     shapes = {"tokens": (3, 4)}
-    assert work_of(Doubled("a", "tokens"), shapes) is None
-    narrow, plain = (work_of(kind("a", "tokens"), shapes) for kind in (Narrow, Attention))
+    assert effort_of(Doubled("a", "tokens"), shapes) is None
+    narrow, plain = (effort_of(kind("a", "tokens"), shapes) for kind in (Narrow, Attention))
     assert narrow is not None
     assert plain is not None
     assert narrow.drive["activation"] == plain.drive["activation"] // 2
