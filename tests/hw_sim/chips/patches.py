@@ -126,6 +126,16 @@ def patched() -> Network:
     )  # fmt: skip
 
 
+def edged() -> Network:
+    """One window at one place: three of the units of a line, and one beyond its end."""
+    return Network(
+        2,
+        (Layer("line", (5,)), Layer("edge", (1, 3))),
+        (InputDrive("W_in", "line"), Patches("W_e", "line", "edge"), Dense("W_d", "edge", "line")),
+        SoftmaxReadout("edge", 2),
+    )
+
+
 def by_token() -> Network:
     """A read-out with a softmax at each of four tokens."""
     return Network(
@@ -149,7 +159,12 @@ def doubled() -> Network:
     )  # fmt: skip
 
 
-NETWORKS = {"patches": patched(), "tokens": by_token(), "doubled": doubled()}
+NETWORKS = {
+    "patches": patched(),
+    "edge": edged(),
+    "tokens": by_token(),
+    "doubled": doubled(),
+}
 
 
 def params_of(network: Network) -> Params:

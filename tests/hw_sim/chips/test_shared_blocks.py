@@ -79,7 +79,7 @@ def test_a_perfect_chip_does_what_the_formulas_say(chip: str, name: str) -> None
         np.testing.assert_allclose(one, other, rtol=0, atol=10 * error)
 
 
-@pytest.mark.parametrize("name", ["patches", "doubled"])
+@pytest.mark.parametrize("name", ["patches", "doubled", "edge"])
 def test_the_engine_settles_where_a_perfect_chip_does(name: str) -> None:
     """But for a bias that is shared, which the compiled engine has not."""
     whole = NETWORKS[name]
@@ -219,7 +219,8 @@ def test_the_audit_passes_and_the_working_set_is_that_of_the_weights(
         CrossbarBackend: 4 * units + 3 * outputs,
         SpikingBackend: 5 * units + 5 * outputs + read,
     }[make]
-    assert audit.working_set == words + both_ways + readout + network.size
+    beyond = 3 * 3 if name == "edge" else 0  # a row of W_e, there, back and its gradient
+    assert audit.working_set == words + both_ways + readout + network.size - beyond
 
 
 @each_chip
@@ -288,6 +289,22 @@ def test_each_read_of_a_shared_array_is_noisy_by_itself() -> None:
     np.testing.assert_allclose(seen.std(0), np.sqrt(squares), rtol=0.1)
 
 
+def test_what_is_read_once_joins_before_the_converter() -> None:
+    """A window at one place is heard once: its current meets that of a whole matrix."""
+    network, step = NETWORKS["edge"], 1 / 7
+    config = CrossbarConfig(on_off_ratio=np.inf, adc_bits=4, adc_range=1.0)
+    params, (x, y) = params_of(network), batch_of(network, 1)
+    chip, rng = CrossbarBackend(network, params, config), np.random.default_rng(2)
+    clamped, before = chip.clamp(x, y), chip.counts.copy()
+    state = rng.uniform(-0.9, 0.9, (1, 8))
+    found = chip.relax(clamped, 0.0, Relaxation(1, 0.0), state).state[0, :5]
+    current = state[0, 5:] @ params["W_d"]
+    current[:3] += params["W_e"][1:] @ state[0, 5:]
+    seen = step * np.floor(np.clip(current, -1.0, 1.0) / step + 0.5)
+    np.testing.assert_allclose(found, np.tanh(clamped.drive[0][0, :5] + seen), atol=1e-12)
+    assert _by_place(chip.counts - before)["line"]["conversion"] == 3 + 3 + 5
+
+
 def test_states_that_stay_analog_allow_one_position_only() -> None:
     for name, block in (("patches", "W_x"), ("tokens", "W_out")):
         network = NETWORKS[name]
@@ -295,8 +312,9 @@ def test_states_that_stay_analog_allow_one_position_only() -> None:
             EngineError, match=f"convert_each_step False, but the array of '{block}'"
         ):
             CrossbarBackend(network, params_of(network), CrossbarConfig(convert_each_step=False))
-    network = NETWORKS["doubled"]
-    CrossbarBackend(network, params_of(network), CrossbarConfig(convert_each_step=False))
+    for name in ("doubled", "edge"):
+        network = NETWORKS[name]
+        CrossbarBackend(network, params_of(network), CrossbarConfig(convert_each_step=False))
 
 
 def test_two_couplings_between_the_same_layers_are_two_arrays() -> None:
