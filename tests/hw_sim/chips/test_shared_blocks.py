@@ -303,6 +303,7 @@ def test_what_is_read_once_joins_before_the_converter() -> None:
     seen = step * np.floor(np.clip(current, -1.0, 1.0) / step + 0.5)
     np.testing.assert_allclose(found, np.tanh(clamped.drive[0][0, :5] + seen), atol=1e-12)
     assert _by_place(chip.counts - before)["line"]["conversion"] == 3 + 3 + 5
+    assert chip._phases[0].noise_apart.size == 0  # nothing is read several times
 
 
 def test_states_that_stay_analog_allow_one_position_only() -> None:
