@@ -8,15 +8,13 @@ import numpy as np
 
 from engine.arrays import IntArray
 from engine.border import checked
-from engine.couplings.link import INPUT, ONE
+from engine.couplings.effort import effort_of
 from engine.learning.optimizer import Optimizer
 from engine.model.network import Network
-from hw_sim.layout import KINDS
-from hw_sim.wiring import READOUT, places
+from hw_sim.events import KINDS
+from hw_sim.places import homes, places
 
 PHASES = ("input", "free", "nudged", "backward", "learn", "update", "readout")
-BORDER = "border"
-"""Place of traffic that enters or leaves the chip."""
 
 Key = tuple[str, str, str]
 """Phase, place, kind."""
@@ -114,11 +112,18 @@ class Footprint:
     """Tables that all neurons read."""
 
     def count(self, network: Network, moments: int = 0) -> WordCount:
-        """Return the words of a whole network; `moments` are the optimizer's for each weight."""
+        """Return the words of a whole network; `moments` are the optimizer's for each weight.
+
+        Couplings that are no link hold words of their own, results in between.
+        """
         neurons, size = neuron_count(network), network.size
         held = self.synapse_words.count("weight")
+        between = [effort_of(coupling, network.shapes) for coupling in network.couplings]
+        states = neurons * len(self.neuron_words) + sum(
+            effort.words for effort in between if effort
+        )
         return WordCount(
-            states=neurons * len(self.neuron_words) + self.shared_words,
+            states=states + self.shared_words,
             weights=size * held,
             traces=size * (len(self.synapse_words) - held + moments),
             cells=size * len(self.cells),
@@ -133,47 +138,10 @@ def optimizer_counts(network: Network, optimizer: Optimizer, updates: int) -> Op
     scaled step one more; Adam also takes a root and a quotient.
     """
     counts, moments = OpCounts(), optimizer.moments
-    for name, block in network.blocks.items():
-        place = network.links[name].target if name in network.links else READOUT
-        work = updates * block.size
-        counts.add("update", place, "mac", (2 * moments + 1) * work)
-        counts.add("update", place, "activation", 2 * (moments - 1) * work)
-        counts.add("update", place, "trace_read", moments * work)
-        counts.add("update", place, "trace_write", moments * work)
-    return counts
-
-
-@checked
-def dense_counts(
-    network: Network, samples: int, free_evaluations: int, nudged_evaluations: int, phases: int
-) -> OpCounts:
-    """Return the multiply-accumulates and activations of EqProp by the closed formula.
-
-    Evaluations of `T` are summed over the samples; `phases` are those that accumulate the energy.
-    The read-out learns once for a sample, at the free equilibrium. No updates are included.
-    """
-    counts, read = OpCounts(), network.sizes[network.readout.layer]
-    for name, size in network.sizes.items():
-        if name in network.columns:
-            counts.add("free", name, "activation", samples * size)  # sigma of the drive
-            counts.add("free", name, "activation", free_evaluations * size)
-            counts.add("nudged", name, "activation", nudged_evaluations * size)
-    for link in network.links.values():
-        if link.source == ONE:
-            continue
-        counts.add("learn", link.target, "mac", samples * phases * link.macs)
-        if link.source == INPUT:
-            counts.add("input", link.target, "mac", samples * link.macs)
-            continue
-        for target in {link.source, link.target}:
-            counts.add("free", target, "mac", free_evaluations * link.macs)
-            counts.add("nudged", target, "mac", nudged_evaluations * link.macs)
-    if network.reading and network.reading.link:
-        synapses = network.reading.link.macs
-        counts.add("nudged", READOUT, "mac", nudged_evaluations * (2 * synapses + read))
-        counts.add("nudged", READOUT, "activation", nudged_evaluations * network.outputs)
-        counts.add("learn", READOUT, "mac", samples * 2 * synapses)
-        counts.add("learn", READOUT, "activation", samples * network.outputs)
-    else:
-        counts.add("nudged", READOUT, "mac", nudged_evaluations * read)
+    for name, place in homes(network).items():
+        times = updates * network.blocks[name].size
+        counts.add("update", place, "mac", (2 * moments + 1) * times)
+        counts.add("update", place, "activation", 2 * (moments - 1) * times)
+        counts.add("update", place, "trace_read", moments * times)
+        counts.add("update", place, "trace_write", moments * times)
     return counts

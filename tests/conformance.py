@@ -23,9 +23,11 @@ from engine.model.builders import energy_transformer, layered, looped_mlp
 from engine.model.network import Layer, Network
 from engine.model.params import Params, initial_params
 from golden.reference import ReferenceBackend
-from hw_sim.crossbar import CrossbarBackend, CrossbarConfig
-from hw_sim.digital import DigitalBackend, DigitalConfig
-from hw_sim.spiking import SpikingBackend, SpikingConfig
+from hw_sim.chips.cells import CrossbarConfig
+from hw_sim.chips.crossbar import CrossbarBackend
+from hw_sim.chips.digital import DigitalBackend
+from hw_sim.chips.fixed_point import DigitalConfig
+from hw_sim.chips.spiking import SpikingBackend, SpikingConfig
 
 SAMPLES = 6
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.arrays import Array, FloatArray, namespace
 from engine.border import checked
+from engine.couplings.effort import Effort, summed
 from engine.couplings.link import Shapes
 from engine.couplings.tokens import token_shape
 from engine.errors import EngineError, check_count
@@ -111,6 +112,31 @@ class Attention:
         parts = ((m.mT @ g).sum(0), (n.mT @ g).sum(0), p.sum(0) / self.sharpness)
         return namespace(s).concatenate([part.reshape(-1) for part in parts])
 
+    def effort(self, shapes: Shapes) -> Effort:
+        """`Wq` and `Wk` are read at each token, there and back; only pairs that may meet cost.
+
+        Projected tokens and shares are words. The local rule makes them anew.
+        """
+        tokens, width = token_shape(f"attention '{self.name}'", shapes[self.layer])
+        projected, states = tokens * self.heads * self.head_size, tokens * width
+        products, pairs = projected * width, self.heads * int(self.allowed(tokens).sum())
+        met = pairs * self.head_size
+        project = {"mac": 2 * products, "weight_read": 2 * products}
+        meet = summed(
+            project | {"state_read": 2 * states, "state_write": 2 * projected},  # q and k
+            {"mac": met, "weight_read": pairs, "state_read": projected + met},  # q k + R
+            _softmax_effort(pairs),
+            {"mac": 2 * met, "state_read": 2 * (pairs + met), "state_write": 2 * projected},  # m, n
+        )
+        traces = 2 * products + pairs
+        learn = {"mac": 2 * products, "trace_read": traces, "trace_write": traces}
+        ends = {"state_read": 2 * (states + projected) + pairs}
+        return Effort(
+            drive=summed(meet, project | {"state_read": 2 * projected}),
+            correlate=summed(meet, learn | ends),
+            words=4 * projected + pairs,
+        )
+
     def probabilities(self, w: Array, s: Array) -> Array:
         """Return what each token attends to, `P (samples, heads, tokens, tokens)`."""
         return self._messages(w, s)[2]
@@ -180,6 +206,23 @@ class Hopfield:
         recalled = _softmax(self._scores(w, s)).reshape(-1, self.memories)
         return recalled.T @ s.reshape(-1, w.shape[1])
 
+    def effort(self, shapes: Shapes) -> Effort:
+        """`M` is read at each token, there and back; shares are words."""
+        tokens, width = token_shape(f"memory '{self.name}'", shapes[self.layer])
+        shares, states = tokens * self.memories, tokens * width
+        products = shares * width
+        project = {"mac": products, "weight_read": products}
+        recall = summed(
+            project | {"state_read": states},
+            _softmax_effort(shares),
+        )
+        learn = {"mac": products, "trace_read": products, "trace_write": products}
+        return Effort(
+            drive=summed(recall, project | {"state_read": shares}),
+            correlate=summed(recall, learn | {"state_read": states + shares}),
+            words=shares,
+        )
+
     def _scores(self, w: Array, s: Array) -> Array:
         """How well each token fits each memory, `(samples, tokens, memories)`."""
         return self.sharpness * (s @ w.T)
@@ -194,6 +237,11 @@ def _softmax(scores: Array) -> Array:
     """Odds of the last axis as shares of their sum."""
     odds = namespace(scores).exp(scores - namespace(scores).amax(scores, -1, keepdims=True))
     return odds / odds.sum(-1, keepdims=True)
+
+
+def _softmax_effort(scores: int) -> dict[str, int]:
+    """An exponential and a quotient of each score: both are functions, and written."""
+    return {"activation": 2 * scores, "state_read": scores, "state_write": 2 * scores}
 
 
 def _log_sum_exp(scores: Array) -> Array:

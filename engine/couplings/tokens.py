@@ -15,6 +15,7 @@ import numpy.typing as npt
 from engine.arrays import Array, FloatArray, IntArray, by_sample, namespace
 from engine.border import checked
 from engine.couplings.dense import Bias
+from engine.couplings.effort import Effort
 from engine.couplings.link import INPUT, OUTPUT, Link, Shapes
 from engine.couplings.readout import Reading, SoftmaxReadout
 from engine.errors import EngineError, check_count
@@ -85,6 +86,13 @@ class Embedding:
         """Row `v` gathers `s_i` over the positions that hold the token `v`."""
         (s,) = states
         return self._one_hot(x).T @ s.reshape(-1, w.shape[1])
+
+    def effort(self, shapes: Shapes) -> Effort:
+        """A row is looked up at each token, and learns there; nothing is multiplied."""
+        tokens, width = token_shape(f"embedding '{self.name}'", shapes[self.layer])
+        words = tokens * width
+        learn = {"trace_read": words, "trace_write": words, "state_read": tokens + words}
+        return Effort({"weight_read": words, "state_read": tokens}, learn)
 
     def _one_hot(self, x: Array) -> Array:
         """`(samples * tokens, vocabulary)`; by comparison, which numpy and torch share."""

@@ -23,13 +23,13 @@ from engine.model import dynamics
 from engine.model.builders import energy_transformer, layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import Params, initial_params
+from hw_sim.chips.catalogue import CHIPS
 
 SIZES = st.integers(1, 7)
 BETAS = (0.0, 0.02, -0.02)
 SCALES = ("plain", "rank one", "denormal", "large input", "uneven")
 """Kinds of numbers: of order one, recurrent blocks of rank one, all but zero, saturating,
 and drives of sizes that differ by powers of ten."""
-CHIPS = ("digital", "crossbar", "spiking")
 
 
 def looped() -> st.SearchStrategy[Network]:

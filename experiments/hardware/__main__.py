@@ -15,8 +15,8 @@ import platform
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 
 from joblib import cpu_count
@@ -24,10 +24,10 @@ from rich.console import Console
 
 from engine.errors import EngineError
 from experiments.hardware.compare import compare_reports
-from experiments.hardware.report import print_summary, write_report
-from experiments.hardware.runs import Job, Outcome, make_rival, network_of, run_job
-from experiments.hardware.settings import LEARNERS, SUBSTRATES, TUNED, Settings, changed
-from experiments.hardware.summary import NATURAL, check_prices, summarise
+from experiments.hardware.contest import check_prices, summarise
+from experiments.hardware.job import Job, Outcome, make_rival, network_of, run_job
+from experiments.hardware.report_files import print_summary, write_report
+from experiments.hardware.settings import LEARNERS, Settings, changed
 from experiments.hardware.sweeps import sweep_jobs
 from experiments.hardware.tune import choose, tuning_jobs
 from experiments.options import (
@@ -44,7 +44,9 @@ from experiments.progress import progress_bars
 from experiments.reporting.terminal_table import rich_table
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
-from hw_sim.technology import (
+from hw_sim.chips.catalogue import CHIPS
+from hw_sim.chips.digital import DIGITAL
+from hw_sim.prices.technology import (
     Technology,
     TechnologyError,
     load_technologies,
@@ -123,21 +125,21 @@ def _settings(options: argparse.Namespace) -> Settings:
         if len(options.bits) > 2:
             raise EngineError(f"--bits takes one or two widths, not {len(options.bits)}.")
         weight, state = options.bits[0], options.bits[-1]
-        digital = replace(settings.digital, weight_bits=weight)
-        if len(options.bits) == 2:
-            digital = replace(digital, state_bits=state)
-        settings = replace(settings, digital=digital)
-    for contender in TUNED:  # refuse what the engine refuses, before any work
-        settings.chosen(*contender).training(0)
-        make_rival(contender[0], settings)
+        widths = [f"{DIGITAL.name}.weight_bits={weight}", f"{DIGITAL.name}.state_bits={state}"]
+        settings = changed(settings, widths[: len(options.bits)])
+    for learner, chip in product(
+        LEARNERS, CHIPS
+    ):  # refuse what the engine refuses, before any work
+        settings.chosen(learner, chip).training(0)
+        make_rival(learner, settings)
     return settings
 
 
 def _substrates(options: argparse.Namespace) -> list[str]:
     for name in options.substrate or ():
-        if name not in SUBSTRATES:
-            raise EngineError(f"there is no substrate '{name}'; known: {', '.join(SUBSTRATES)}.")
-    return list(dict.fromkeys(options.substrate or SUBSTRATES))
+        if name not in CHIPS:
+            raise EngineError(f"there is no substrate '{name}'; known: {', '.join(CHIPS)}.")
+    return list(dict.fromkeys(options.substrate or CHIPS))
 
 
 def _technologies(options: argparse.Namespace) -> tuple[dict[str, Technology], list[str] | None]:
@@ -180,12 +182,12 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--task", default="digits", metavar="NAME", help=f"{', '.join(TASKS)} (digits)")
     add("--data", type=named_path, metavar="FILE", help="your own task: .npz with x and y, or .csv")
-    add("--substrate", action="append", metavar="NAME", help=f"{', '.join(SUBSTRATES)} (all)")
+    add("--substrate", action="append", metavar="NAME", help=f"{', '.join(CHIPS)} (all)")
     add("--bits", type=int, nargs="+", metavar="N", help="digital: bits of a weight, of a state")
     add(
         "--technology", action="append", metavar="NAME|FILE",
         help="price in this technology or .toml file in place of "
-        + "; ".join(f"{k}: {', '.join(v)}" for k, v in NATURAL.items()),
+        + "; ".join(f"{c.name}: {', '.join(c.technologies)}" for c in CHIPS.values()),
     )  # fmt: skip
     add("--set", action="append", default=[], metavar="KEY=VALUE",
         help="any setting, such as hidden=32 or crossbar.stuck=0.1")  # fmt: skip

@@ -7,8 +7,8 @@ from sys import float_info
 from typing import Any
 
 from engine.errors import EngineError, shown
-from experiments.hardware.report import FORMAT
-from experiments.hardware.tables import compare_table
+from experiments.hardware.report_files import FORMAT
+from experiments.hardware.report_tables import compare_table
 from experiments.reporting.document import Table
 
 LARGEST_FILE = 1 << 26

@@ -1,7 +1,7 @@
 """The settings of the hardware runs, and how `--set` changes them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from engine.backend import Relaxation
@@ -9,46 +9,17 @@ from engine.errors import EngineError
 from engine.learning.optimizer import Adam
 from engine.learning.spectral import SpectralCap
 from engine.learning.training import Training
-from hw_sim.devices import CrossbarConfig
-from hw_sim.digital import DigitalConfig
-from hw_sim.spiking import SpikingConfig
+from hw_sim.chips.catalogue import CHIPS
+from hw_sim.chips.crossbar import CROSSBAR
+from hw_sim.chips.settings import ChipSettings
 
 LARGEST = 1e9
-UNBOUNDED = ("crossbar.on_off_ratio",)
+UNBOUNDED = (f"{CROSSBAR.name}.on_off_ratio",)
 """Settings that may be larger, even infinite: an ideal device has no current when it is off."""
-SUBSTRATES = ("digital", "crossbar", "spiking")
 RIVALS = ("backprop", "bptt")
 LEARNERS = ("eqprop", *RIVALS)
-
-REALISTIC_CROSSBAR = CrossbarConfig(
-    on_off_ratio=15.0,
-    levels=256,
-    nonlinearity=0.5,
-    asymmetry=0.05,
-    device_variation=0.1,
-    cycle_variation=0.1,
-    stuck=0.01,
-    read_noise=0.002,
-    wire_resistance=1e-5,
-    dac_bits=8,
-    adc_bits=8,
-)
-"""Middling devices; every number can be set."""
-
 BETA = 0.6
-TUNED = {
-    ("eqprop", "digital"): 0.032,
-    ("backprop", "digital"): 0.016,
-    ("bptt", "digital"): 0.032,
-    ("eqprop", "crossbar"): 0.032,
-    ("backprop", "crossbar"): 0.032,
-    ("bptt", "crossbar"): 0.032,
-    ("eqprop", "spiking"): 0.032,
-    ("backprop", "spiking"): 0.016,
-    ("bptt", "spiking"): 0.032,
-}
-"""Learning rates, chosen by `python -m experiments.hardware --tune` on the validation part of
-digits with seeds that no report uses; the same beta came out for every substrate."""
+"""Came out of the tuning for every chip; the learning rates are theirs (`hw_sim.chips`)."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +39,22 @@ class Settings:
     cap_every: int = 5
     bptt_steps: int = 10
     """Steps of the unrolled network; EqProp needs about as many to settle."""
-    digital: DigitalConfig = field(default_factory=DigitalConfig)
-    crossbar: CrossbarConfig = REALISTIC_CROSSBAR
-    spiking: SpikingConfig = field(default_factory=SpikingConfig)
+    chips: Mapping[str, ChipSettings] = field(
+        default_factory=lambda: {name: chip.settings for name, chip in CHIPS.items()}
+    )
 
     def chosen(self, learner: str, substrate: str) -> "Settings":
         """Return the same with the learning rate that was tuned, if it is open."""
-        return replace(self, lr=TUNED[learner, substrate]) if self.lr is None else self
+        return replace(self, lr=CHIPS[substrate].tuned[learner]) if self.lr is None else self
+
+    def on_chip(self, name: str, settings: ChipSettings) -> "Settings":
+        """Return the same with other settings of one chip."""
+        return replace(self, chips={**self.chips, name: settings})
+
+    def values(self) -> dict[str, Any]:
+        """Return everything by name, as plain values; those of a chip under its own name."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "chips"}
+        return plain | {name: asdict(chip) for name, chip in self.chips.items()}
 
     @property
     def free(self) -> Relaxation:
@@ -104,18 +84,18 @@ def changed(settings: Settings, assignments: Sequence[str]) -> Settings:
             raise EngineError(f"--set {assignment}: expected key=value.")
         group, dot, name = key.strip().partition(".")
         if dot:
-            if group not in SUBSTRATES:
-                known = ", ".join(SUBSTRATES)
+            if group not in CHIPS:
+                known = ", ".join(CHIPS)
                 raise EngineError(f"--set {key}: no substrate '{group}'; known: {known}.")
-            part = _assigned(getattr(settings, group), name, text, key)
-            settings = replace(settings, **{group: part})
+            part = _assigned(settings.chips[group], name, text, key)
+            settings = settings.on_chip(group, part)
         else:
             settings = _assigned(settings, group, text, key)
     return settings
 
 
 def _assigned(owner: Any, name: str, text: str, key: str) -> Any:
-    kinds = {f.name: f.type for f in fields(owner) if f.name not in SUBSTRATES}
+    kinds = {f.name: f.type for f in fields(owner) if f.name != "chips"}
     if name not in kinds:
         raise EngineError(f"--set {key}: there is no such setting; known: {', '.join(kinds)}.")
     return replace(owner, **{name: _value(text.strip(), str(kinds[name]), key)})

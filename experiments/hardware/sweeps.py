@@ -3,14 +3,16 @@
 Sweeps use a smaller network and fewer epochs than the main runs: they show trends.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
-from experiments.hardware.runs import Job
-from experiments.hardware.settings import REALISTIC_CROSSBAR, Settings
+from experiments.hardware.job import Job
+from experiments.hardware.settings import Settings
 from experiments.tasks import Task
-from hw_sim.devices import CrossbarConfig
-from hw_sim.digital import DigitalConfig
+from hw_sim.chips.crossbar import CROSSBAR, MIDDLING
+from hw_sim.chips.digital import DIGITAL
+from hw_sim.chips.settings import ChipSettings
 
 WEIGHT_BITS = (4, 6, 8, 10, 12, 16)
 STATE_BITS = (4, 6, 8, 16)
@@ -19,7 +21,7 @@ DEFECTS = (0.0, 0.05, 0.1, 0.2)
 NARROW = (10, 4)
 """Bits of a weight and of the read-out that a published oscillator network got by with."""
 
-DEVICES = replace(REALISTIC_CROSSBAR, stuck=0.0, nonlinearity=2.0)
+DEVICES = replace(MIDDLING, stuck=0.0, nonlinearity=2.0)
 """Of the sweep over Roff / Ron: nonlinear devices without defects."""
 
 
@@ -28,41 +30,42 @@ def sweep_jobs(
 ) -> list[Job]:
     """Return the trainings of all sweeps that concern the chosen substrates."""
     small = replace(settings, hidden=min(32, settings.hidden), epochs=min(6, settings.epochs))
-    jobs = []
-    for seed in seeds:
-        if "digital" in substrates:
-            for label, config in bit_points(small).items():
-                point = replace(small, digital=config)
-                jobs.append(Job(task, "eqprop", "digital", seed, point, label))
-        if "crossbar" in substrates:
-            for label, crossbar in crossbar_points().items():
-                point = replace(small, crossbar=crossbar)
-                jobs.append(Job(task, "eqprop", "crossbar", seed, point, label))
-    return jobs
+    return [
+        Job(task, "eqprop", name, seed, small.on_chip(name, point), label)
+        for seed in seeds
+        for name, points in SWEEPS.items()
+        if name in substrates
+        for label, point in points(small).items()
+    ]
 
 
-def bit_points(settings: Settings) -> dict[str, DigitalConfig]:
+def bit_points(settings: Settings) -> dict[str, ChipSettings]:
     """Return digital configurations by label."""
-    base = settings.digital
+    base: Any = settings.chips[DIGITAL.name]
     points = {f"weights {bits}": replace(base, weight_bits=bits) for bits in WEIGHT_BITS}
     for bits in STATE_BITS:
         points[f"states {bits}"] = replace(base, state_bits=bits, readout_bits=None)
     narrow = replace(base, weight_bits=NARROW[0], readout_bits=min(NARROW[1], base.state_bits))
     points[f"{NARROW[0]}-bit weights, {NARROW[1]}-bit read-out"] = narrow
-    return points
+    return dict(points)
 
 
-def crossbar_points() -> dict[str, CrossbarConfig]:
-    """Return crossbar configurations by label."""
+def crossbar_points(settings: Settings) -> dict[str, ChipSettings]:
+    """Return crossbar configurations by label, whatever the settings."""
     points = {f"Roff/Ron {ratio:g}": replace(DEVICES, on_off_ratio=ratio) for ratio in RATIOS}
     for share in DEFECTS:
         for split in (False, True):
-            points[defect_label(share, split)] = replace(
-                REALISTIC_CROSSBAR, stuck=share, split_arrays=split
-            )
-    return points
+            points[defect_label(share, split)] = replace(MIDDLING, stuck=share, split_arrays=split)
+    return dict(points)
 
 
 def defect_label(share: float, split: bool) -> str:
     """Return how a point of the sweep over defects is called."""
     return f"stuck {share:.0%}, {'two arrays' if split else 'one array'}"
+
+
+SWEEPS: dict[str, Callable[[Settings], dict[str, ChipSettings]]] = {
+    DIGITAL.name: bit_points,
+    CROSSBAR.name: crossbar_points,
+}
+"""The chips that are swept, and their points."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.hardware.runs import Outcome
+from experiments.hardware.job import Outcome
 from experiments.hardware.sweeps import NARROW, RATIOS, WEIGHT_BITS, defect_label
 from experiments.reporting.document import Badge, Cell, Table
 from experiments.reporting.number_text import percent

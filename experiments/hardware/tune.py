@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from experiments.hardware.runs import Job, Outcome
+from experiments.hardware.job import Job, Outcome
 from experiments.hardware.settings import LEARNERS, Settings
 from experiments.tasks import Task
 

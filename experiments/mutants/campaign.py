@@ -37,7 +37,7 @@ TESTS = (
     "tests/test_conformance*.py",
     "tests/engine/**/test_*.py",
     "tests/golden/test_*.py",
-    "tests/hw_sim/test_*.py",
+    "tests/hw_sim/**/test_*.py",
     "tests/experiments/test_statistics.py",
 )
 FORMAT = 2

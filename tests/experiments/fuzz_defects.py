@@ -19,10 +19,10 @@ from engine.learning.spectral import SpectralCap
 from engine.model.network import Network
 from engine.model.params import Params
 from experiments.fuzz import description, phases, strategies
-from hw_sim import digital_kernels, real_kernels
-from hw_sim.cost import Bill
+from hw_sim.chips import digital_kernels, floating_kernels
+from hw_sim.chips.crossbar import CrossbarBackend
 from hw_sim.counts import OpCounts
-from hw_sim.crossbar import CrossbarBackend
+from hw_sim.prices.bill import Bill
 
 Defect = Callable[[pytest.MonkeyPatch], None]
 
@@ -180,12 +180,12 @@ def leave_the_range(patch: pytest.MonkeyPatch) -> None:
 
 def stay_silent(patch: pytest.MonkeyPatch) -> None:
     """Event-driven units keep small changes to themselves, though their threshold is zero."""
-    relax = real_kernels.relax_events
+    relax = floating_kernels.relax_events
 
     def quiet(wires: Any, batch: Any, threshold: float, *rest: Any) -> None:
         relax(wires, batch, max(threshold, 1e-3), *rest)
 
-    patch.setattr(real_kernels, "relax_events", quiet)
+    patch.setattr(floating_kernels, "relax_events", quiet)
 
 
 def miscount_the_nudge(patch: pytest.MonkeyPatch) -> None:

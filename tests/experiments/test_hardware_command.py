@@ -12,14 +12,15 @@ import pytest
 
 import experiments.hardware.__main__ as command
 from engine.errors import EngineError
-from experiments.hardware.runs import Job, network_of, run_job
-from experiments.hardware.settings import LEARNERS, SUBSTRATES, TUNED, Settings, changed
+from experiments.hardware.job import Job, network_of, run_job
+from experiments.hardware.settings import LEARNERS, Settings, changed
 from experiments.hardware.sweeps import defect_label, sweep_jobs
 from experiments.hardware.trends import trends_table
 from experiments.hardware.tune import LEARNING_RATES, SEEDS, choose, tuning_jobs
 from experiments.reporting.document import text_of
 from experiments.reporting.number_text import in_units
 from experiments.tasks import Task, task_from_file
+from hw_sim.chips.catalogue import CHIPS
 from hw_sim.counts import OpCounts
 
 SMALL = ["--set", "hidden=6", "--set", "epochs=3", "--set", "batch_size=8"]
@@ -65,7 +66,7 @@ def test_the_report_is_written_and_says_who_wins(finished: tuple[Path, str]) -> 
     assert names == {"report.md", "report.html", "report.json"} | plots
     content = json.loads((out / "report.json").read_text())
     ran = {(run["learner"], run["substrate"]) for run in content["runs"]}
-    assert ran == set(product(LEARNERS, SUBSTRATES))
+    assert ran == set(product(LEARNERS, CHIPS))
     assert len(content["contests"]) == 2 * (4 + 1 + 1)
     for contest in content["contests"]:
         ratio = contest["ratio"]
@@ -132,12 +133,12 @@ def test_tuning_looks_at_the_validation_part_only(task: Task) -> None:
 
 
 def test_sweeps_cover_the_published_trends(task: Task) -> None:
-    jobs = sweep_jobs(task, SUBSTRATES, Settings(), [1])
+    jobs = sweep_jobs(task, list(CHIPS), Settings(), [1])
     labels = [job.label for job in jobs]
     assert len(set(labels)) == len(labels)
     narrow = next(job for job in jobs if job.label.startswith("10-bit"))
-    assert narrow.settings.digital.weight_bits == 10
-    assert narrow.settings.digital.readout_bits == 4
+    assert narrow.settings.chips["digital"].weight_bits == 10
+    assert narrow.settings.chips["digital"].readout_bits == 4
     assert {network_of(job) for job in jobs} == {network_of(jobs[0])}
     assert sweep_jobs(task, ["spiking"], Settings(), [1]) == []
 
@@ -216,24 +217,25 @@ def test_a_price_without_a_unit_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_open_learning_rate_is_the_tuned_one_and_a_given_one_stays(task: Task) -> None:
-    assert set(TUNED) == set(product(LEARNERS, SUBSTRATES))
-    for learner, substrate in TUNED:
-        assert Settings().chosen(learner, substrate).lr == TUNED[learner, substrate]
-        assert Settings(lr=0.5).chosen(learner, substrate).lr == 0.5
+    for name, chip in CHIPS.items():
+        assert set(chip.tuned) == set(LEARNERS)
+        for learner, rate in chip.tuned.items():
+            assert Settings().chosen(learner, name).lr == rate
+            assert Settings(lr=0.5).chosen(learner, name).lr == 0.5
     quick = Settings(hidden=4, epochs=1)
     found, tuned, other = (
         run_job(Job(task, "eqprop", "digital", 0, replace(quick, lr=rate)))
-        for rate in (None, TUNED["eqprop", "digital"], 0.5)
+        for rate in (None, CHIPS["digital"].tuned["eqprop"], 0.5)
     )
     assert found.curve == tuned.curve != other.curve
 
 
 def test_settings_are_set_by_name() -> None:
     found = changed(Settings(), ["digital.readout_bits=4", "crossbar.split_arrays=true", "lr=0.1"])
-    assert found.digital.readout_bits == 4
-    assert found.crossbar.split_arrays is True
+    assert found.chips["digital"].readout_bits == 4
+    assert found.chips["crossbar"].split_arrays is True
     assert found.lr == 0.1
-    assert changed(found, ["digital.readout_bits=none"]).digital.readout_bits is None
+    assert changed(found, ["digital.readout_bits=none"]).chips["digital"].readout_bits is None
     with pytest.raises(EngineError, match="'maybe' is no bool"):
         changed(found, ["crossbar.split_arrays=maybe"])
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import experiments.hardware.__main__ as command
 from experiments.hardware.compare import compare_reports
-from experiments.hardware.report import FORMAT
+from experiments.hardware.report_files import FORMAT
 
 RANGE = {"nominal": 2.0, "low": 1.0, "high": 3.0}
 CONTEST = {

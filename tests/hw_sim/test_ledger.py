@@ -6,11 +6,14 @@ import pytest
 from engine import SGD, Adam
 from engine.model.network import Network
 from engine.model.params import initial_params
-from hw_sim.counts import Footprint, OpCounts, WordCount, dense_counts, optimizer_counts
-from hw_sim.crossbar import CrossbarBackend, CrossbarConfig
-from hw_sim.digital import DigitalBackend, DigitalConfig
-from hw_sim.spiking import SpikingBackend
-from tests.hw_sim.hand_chip import NETWORKS, HandChip
+from hw_sim.chips.cells import CrossbarConfig
+from hw_sim.chips.crossbar import CrossbarBackend
+from hw_sim.chips.digital import DigitalBackend
+from hw_sim.chips.fixed_point import DigitalConfig
+from hw_sim.chips.spiking import SpikingBackend
+from hw_sim.counts import Footprint, OpCounts, WordCount, optimizer_counts
+from hw_sim.formula import dense_counts
+from tests.hw_sim.chips.hand_chip import NETWORKS, HandChip
 
 each_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
 

@@ -32,7 +32,6 @@ from engine.model import dynamics
 from engine.model.builders import energy_transformer, layered, looped_mlp
 from engine.model.network import Layer, Network
 from engine.model.params import Params, initial_params
-from hw_sim.digital import DigitalBackend
 
 
 @dataclass(frozen=True)
@@ -319,7 +318,5 @@ def test_an_unknown_link_runs_in_brian2_too() -> None:
 
 def test_what_only_knows_matrices_refuses_a_shared_block_by_name() -> None:
     network = patched("hard_sigmoid")
-    with pytest.raises(EngineError, match=r"'W_p' \(Patches\) has no model in hw_sim"):
-        DigitalBackend(network, _params(network))
     with pytest.raises(EngineError, match=r"'W_p' \(Patches\) has no NIR node"):
         to_nir(_params(network))

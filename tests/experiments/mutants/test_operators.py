@@ -142,7 +142,7 @@ def _numbered(file: str) -> list[Mutant]:
 
 
 @pytest.mark.parametrize(
-    "file", ["engine/compiled/products.py", "hw_sim/cost.py", "golden/reference.py"]
+    "file", ["engine/compiled/products.py", "hw_sim/prices/bill.py", "golden/reference.py"]
 )
 def test_each_mutant_of_the_project_parses_is_new_and_has_one_name(file: str) -> None:
     found = _numbered(file)

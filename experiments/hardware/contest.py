@@ -1,0 +1,234 @@
+"""What the runs show once they are priced: EqProp against its rivals at equal accuracy."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from engine.model.network import Network
+from experiments.hardware.job import Outcome
+from experiments.hardware.settings import RIVALS
+from experiments.reporting.number_text import in_units
+from hw_sim.chips.catalogue import CHIPS
+from hw_sim.counts import OpCounts
+from hw_sim.prices.bill import Bill, Design, Range, Terms
+from hw_sim.prices.break_even import (
+    Swing,
+    break_even_price,
+    break_even_steps,
+    difference,
+    ratio_range,
+    sensitivities,
+)
+from hw_sim.prices.technology import Technology
+
+SHOWN_PRICES = 3
+"""Prices whose break-even point is stated, beside that of a weight write."""
+FAR = 1000.0
+"""Break-even prices further than this factor from the price are not worth stating."""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A substrate in a technology against one rival, both trained to the target.
+
+    Bills are of all seeds together.
+    """
+
+    substrate: str
+    technology: Technology
+    rival: str
+    ours: Bill
+    theirs: Bill
+    seeds: int
+    ours_once: Bill
+    """All inferences of the test parts."""
+    theirs_once: Bill
+    inferences: int
+    steps: float
+    """Mean steps of a sample over all its phases, until the target."""
+
+    @cached_property
+    def ratio(self) -> Range:
+        """Our energy of training over theirs."""
+        return ratio_range(self.ours.energy_terms(), self.theirs.energy_terms())
+
+    @cached_property
+    def time_ratio(self) -> Range | None:
+        """Our time of training over theirs, where times have prices."""
+        terms = self.ours.latency_terms(), self.theirs.latency_terms()
+        return ratio_range(*terms) if all(terms) else None
+
+    @cached_property
+    def swings(self) -> list[Swing]:
+        """The prices that decide, the strongest first."""
+        return sensitivities(self.ours.energy_terms(), self.theirs.energy_terms())
+
+    @property
+    def verdict(self) -> str:
+        """Which is cheaper, over the whole range of the prices."""
+        if self.ratio.high < 1.0:
+            return "cheaper"
+        return "dearer" if self.ratio.low > 1.0 else "undecided"
+
+    def training_energy(self) -> Range:
+        """Return joules of one training."""
+        return scaled(self.ours.energy(), 1.0 / self.seeds)
+
+    def inference_energy(self) -> Range:
+        """Return joules of one inference."""
+        return scaled(self.ours_once.energy(), 1.0 / self.inferences)
+
+    def break_even(self) -> list[str]:
+        """Say in sentences where the balance of energy tips."""
+        factor = break_even_steps(self.ours, self.theirs)
+        sentences = ["no number of steps is small enough"]
+        if factor is not None:
+            sentences = [f"fewer than {factor * self.steps:.3g} steps (took {self.steps:.3g})"]
+        ours, theirs = self.ours.energy_terms(), self.theirs.energy_terms()
+        shown = [swing.kind for swing in self.swings[:SHOWN_PRICES]]
+        for kind in dict.fromkeys([*shown, "weight_write"]):
+            sentences += _tipping_point(ours, theirs, kind, "J")
+        return sentences
+
+    def break_even_times(self) -> list[str]:
+        """Say in sentences where the balance of time tips."""
+        ours, theirs = self.ours.latency_terms(), self.theirs.latency_terms()
+        sentences = []
+        for kind in ours | theirs:
+            sentences += _tipping_point(ours, theirs, kind, "s")
+        return sentences or ["no single time decides"]
+
+
+def _tipping_point(ours: Terms, theirs: Terms, kind: str, unit: str) -> list[str]:
+    """Say at which price the balance tips, unless that is far from every price there is."""
+    now = (ours | theirs)[kind][1].value if kind in ours | theirs else 0.0
+    even = break_even_price(ours, theirs, kind)
+    if even is None or not now / FAR <= even <= now * FAR:
+        return []
+    side = "under" if difference(ours, theirs, kind) > 0 else "over"
+    return [f"{kind} {side} {in_units(even, unit)} (now {in_units(now, unit)})"]
+
+
+def check_prices(
+    substrates: Sequence[str], technologies: Mapping[str, Technology], chosen: Sequence[str] | None
+) -> None:
+    """Refuse a technology that lacks the price of an event, before any work is done."""
+    for substrate in substrates:
+        for name in chosen or CHIPS[substrate].technologies:
+            for kind in CHIPS[substrate].events:
+                technologies[name].price("energy", kind)
+
+
+def scaled(value: Range, factor: float) -> Range:
+    """Return a range in other units."""
+    return Range(factor * value.nominal, factor * value.low, factor * value.high)
+
+
+Group = tuple[Outcome, ...]
+"""The seeds of one contender."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Everything that the report says; a contender is the learner and the substrate it ran on."""
+
+    task: str
+    targets: Mapping[str, float]
+    """By substrate: the accuracy to which all learners are trained there."""
+    outcomes: Mapping[tuple[str, str], Group]
+    contests: tuple[Contest, ...]
+    missing: tuple[str, ...]
+    sweeps: Group
+    networks: Mapping[str, Network]
+    """By learner, and `sweep` for the smaller one of the sweeps."""
+
+
+def common_targets(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Return for each substrate the highest whole percent that every run there reached.
+
+    On the validation part, after any epoch.
+    """
+    reached: dict[str, float] = {}
+    for outcome in outcomes:
+        best = max(point.accuracy for point in outcome.curve)
+        reached[outcome.substrate] = min(best, reached.get(outcome.substrate, 1.0))
+    return {name: math.floor(100 * value + 1e-9) / 100 for name, value in reached.items()}
+
+
+def summarise(
+    task: str,
+    outcomes: Sequence[Outcome],
+    sweeps: Sequence[Outcome],
+    technologies: Mapping[str, Technology],
+    chosen: Sequence[str] | None,
+    target: float | None,
+    networks: Mapping[str, Network],
+) -> Summary:
+    """Price every substrate in its technologies, at the accuracy that all reached on it."""
+    goals = common_targets(outcomes)
+    if target is not None:
+        goals = dict.fromkeys(goals, target)
+    groups: dict[tuple[str, str], Group] = {}
+    for outcome in outcomes:
+        key = outcome.learner, outcome.substrate
+        groups[key] = (*groups.get(key, ()), outcome)
+    late = [
+        f"{o.learner} on {o.substrate} with seed {o.seed} never reached "
+        f"{goals[o.substrate]:.0%} on the validation part"
+        for o in outcomes
+        if o.first_epoch(goals[o.substrate]) is None
+    ]
+    usable = {
+        key
+        for key, group in groups.items()
+        if all(o.first_epoch(goals[o.substrate]) is not None for o in group)
+    }
+    contests = [
+        _contest(groups["eqprop", substrate], groups[rival, substrate], technologies[name],
+                 goals[substrate], networks)
+        for substrate, chip in CHIPS.items()
+        for name in chosen or chip.technologies
+        for rival in RIVALS
+        if {("eqprop", substrate), (rival, substrate)} <= usable
+    ]  # fmt: skip
+    return Summary(task, goals, groups, tuple(contests), tuple(late), tuple(sweeps), networks)
+
+
+def _contest(
+    ours: Group,
+    theirs: Group,
+    technology: Technology,
+    goal: float,
+    networks: Mapping[str, Network],
+) -> Contest:
+    bills = []
+    for group in (ours, theirs):
+        design = design_of(group[0], networks[group[0].learner])
+        epochs = [outcome.first_epoch(goal) or 0 for outcome in group]
+        trained, once = OpCounts(), OpCounts()
+        for outcome, epoch in zip(group, epochs, strict=True):
+            trained += outcome.counts_at(epoch)
+            once += OpCounts.from_rows(tuple(row) for row in outcome.inference)
+        worn = max(o.curve[e - 1].most_writes for o, e in zip(group, epochs, strict=True))
+        bills += [Bill(technology, design, trained, worn), Bill(technology, design, once)]
+    return Contest(
+        ours[0].substrate, technology, theirs[0].learner, bills[0], bills[2], len(ours),
+        bills[1], bills[3], sum(outcome.n_test for outcome in ours),
+        float(np.mean([o.steps_until(o.first_epoch(goal) or 0) for o in ours])),
+    )  # fmt: skip
+
+
+def design_of(outcome: Outcome, network: Network) -> Design:
+    """Return what the prices of a run scale with; a rival has the widths of its opponent."""
+    settings = CHIPS[outcome.substrate].settings_from(outcome.settings[outcome.substrate])
+    settles = outcome.learner == "eqprop" and settings.stays_analog
+    return Design(network, *settings.word_bits, outcome.memory, settles)
+
+
+def accuracy_spread(outcomes: Sequence[Outcome]) -> tuple[float, float]:
+    """Return mean and standard deviation of the test accuracy over seeds."""
+    values = np.array([outcome.accuracy for outcome in outcomes])
+    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else math.nan

@@ -1,0 +1,115 @@
+"""The files of the hardware report, and its tables in the terminal."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from experiments.hardware.contest import Contest, Summary, scaled
+from experiments.hardware.report_document import build_document, lead_sentences
+from experiments.hardware.report_plots import draw_plots
+from experiments.hardware.report_tables import (
+    break_even_tables,
+    headline_table,
+    learning_table,
+)
+from experiments.hardware.trends import trends_table
+from experiments.records import write_text
+from experiments.reporting.html_page import render_html
+from experiments.reporting.json_page import render_json
+from experiments.reporting.markdown_page import render_markdown
+from experiments.reporting.picture import write_picture
+from experiments.reporting.terminal_table import rich_table
+from hw_sim.prices.bill import grouped
+from hw_sim.prices.technology import Technology
+
+FORMAT = "settle hardware report 2"
+
+
+def write_report(
+    summary: Summary,
+    folder: Path,
+    technologies: Mapping[str, Technology],
+    command: str,
+    machine: Mapping[str, str],
+) -> None:
+    """Write `report.md`, `report.html`, `report.json`, and PNG and SVG under `plots`."""
+    used = {contest.technology.name: contest.technology for contest in summary.contests}
+    pictures = draw_plots(summary, technologies)
+    for picture in pictures:
+        write_picture(folder, picture)
+    figures = {picture.name: picture.figure for picture in pictures}
+    document = build_document(summary, figures, list(used.values()), command, machine)
+    write_text(folder / "report.json", report_json(summary, command, machine))
+    write_text(folder / "report.md", render_markdown(document))
+    write_text(folder / "report.html", render_html(document))
+
+
+def print_summary(summary: Summary, console: Console) -> None:
+    """Print the main tables and what is missing."""
+    tables = [
+        learning_table(summary), headline_table(summary.contests),
+        *break_even_tables(summary.contests), trends_table(summary.sweeps),
+    ]  # fmt: skip
+    for table in tables:
+        if table.rows:
+            console.print(rich_table(table, console.width))
+            console.print()
+    for sentence in lead_sentences(summary):
+        console.print(Text(sentence))
+    for sentence in summary.missing:
+        console.print(Text(f"Missing: {sentence}.", style="yellow"))
+
+
+def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> str:
+    """Return every run and every priced contest, of one training, as plain values."""
+    content = {
+        "format": FORMAT,
+        "command": command,
+        "machine": dict(machine),
+        "task": summary.task,
+        "targets": summary.targets,
+        "missing": summary.missing,
+        "contests": [_contest_values(contest) for contest in summary.contests],
+        "runs": [asdict(o) for group in summary.outcomes.values() for o in group],
+        "sweeps": [asdict(outcome) for outcome in summary.sweeps],
+    }
+    return render_json(content)
+
+
+def _contest_values(contest: Contest) -> dict[str, Any]:
+    ours, theirs, seeds = contest.ours, contest.theirs, contest.seeds
+    area, wear = ours.area(), ours.wear()
+    once, n = contest.ours_once, contest.inferences
+    parts = {
+        f"{what}_by_{by}": {
+            name: value / seeds for name, value in grouped(found, by).items() if value
+        }
+        for what, found in (("energy_j", ours.energy_parts()), ("latency_s", ours.latency_parts()))
+        for by in ("phase", "place", "kind")
+    }
+    return {
+        "substrate": contest.substrate,
+        "technology": contest.technology.name,
+        "rival": contest.rival,
+        "energy_j": asdict(contest.training_energy()),
+        "rival_energy_j": asdict(scaled(theirs.energy(), 1 / seeds)),
+        "ratio": asdict(contest.ratio),
+        "verdict": contest.verdict,
+        "latency_s": asdict(scaled(ours.latency(), 1 / seeds)),
+        "rival_latency_s": asdict(scaled(theirs.latency(), 1 / seeds)),
+        "latency_ratio": None if contest.time_ratio is None else asdict(contest.time_ratio),
+        "inference_energy_j": asdict(contest.inference_energy()),
+        "inference_latency_s": asdict(scaled(once.latency(), 1 / n)),
+        "memory": asdict(ours.design.memory) | {"bits": ours.design.memory_bits},
+        "area_m2": None if area is None else asdict(area),
+        "wear": None if wear is None else asdict(wear),
+        **parts,
+        "steps": contest.steps,
+        "sensitivity": [asdict(swing) for swing in contest.swings],
+        "break_even": contest.break_even(),
+        "break_even_times": contest.break_even_times(),
+    }

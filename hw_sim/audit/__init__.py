@@ -1,0 +1,1 @@
+"""Which words of memory does each update read and write?"""

@@ -1,0 +1,1 @@
+"""Simulated chips: backends that count what they do."""

@@ -1,0 +1,56 @@
+"""Which weights of a network lie in crossbar arrays, and where in them."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from engine.arrays import FloatArray, IntArray
+from engine.errors import EngineError
+from engine.model.network import Network
+from hw_sim.chips.messages import Way, input_ways, readout_ways, recurrent_ways
+from hw_sim.places import places
+
+
+@lru_cache(maxsize=64)
+def input_cells(network: Network) -> IntArray:
+    """Cells of the arrays that the input drives, for each layer."""
+    cells = np.zeros(len(network.layers), np.int64)
+    for way in input_ways(network):
+        cells[places(network).index(way.link.target)] += 2 * way.link.macs
+    return cells
+
+
+def cells_of(network: Network) -> Any:
+    """Mark the parameters that are cells: all but the biases."""
+    marks = np.zeros(network.size, bool)
+    for way in arrays(network):
+        marks[network.blocks[way.link.block].span] = True
+    return marks
+
+
+@lru_cache(maxsize=64)
+def wire_segments(network: Network) -> FloatArray:
+    """Segments of wire between a cell and its driver plus its sense amplifier."""
+    segments = np.zeros(network.size)
+    for way in arrays(network):
+        row, column = np.indices(way.shape)
+        span = network.blocks[way.link.block].span
+        segments[span] = (column + way.shape[0] - row).ravel()
+    return segments
+
+
+def arrays(network: Network) -> list[Way]:
+    """Return every array once, in the direction of its link."""
+    recurrent = [way for way in recurrent_ways(network) if not way.backwards]
+    return [*input_ways(network), *recurrent, *readout_ways(network)]
+
+
+def check_settling(network: Network) -> None:
+    """Refuse an array that would have to conduct at several positions at once."""
+    for way in arrays(network):
+        if way.link.positions > 1:
+            raise EngineError(
+                f"the crossbar has convert_each_step False, but the array of '{way.link.block}' "
+                f"is read at {way.link.positions} positions, one after the other."
+            )

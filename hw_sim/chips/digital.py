@@ -1,0 +1,215 @@
+"""Digital fixed point: integer states, weights and accumulators, and tables for the activations.
+
+Every operation is one on integers of a stated width, in a stated order, so that a hardware
+description of the same neuron and synapse can be compared with this one bit by bit:
+
+    state and input words    s = round(2^f s_real), f = state_bits - 1
+    weight words             w = round(2^g w_real), g = weight_bits - 1 - log2(weight_range)
+    accumulator              a <- saturate(a + s_i w_ij), i ascending, starting at (b_j << f) + x w
+    activation               s <- table[(a + half) >> shift]
+    update                   w <- saturate(w + (u + r >> 16)), u = floor(2^(g + 16) du), r random
+
+`docs/hardware.md` derives how far the fixed point lies from the ideal one.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.arrays import FloatArray, IntArray
+from engine.backend import Clamped, Equilibrium, Relaxation
+from engine.border import checked
+from engine.errors import EngineError
+from engine.model.network import Network
+from engine.model.params import Params, partners
+from hw_sim.audit.recording import Memory, Trace, interpreted, recorded
+from hw_sim.chips import digital_kernels as kernels
+from hw_sim.chips.chip import DENSE, Chip
+from hw_sim.chips.fixed_point import GAIN_FRACTION, RANDOM_BITS, DigitalConfig, formats
+from hw_sim.chips.kernel_arguments import Endings, HeldBatch
+from hw_sim.chips.messages import feeds, wires
+from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
+from hw_sim.counts import Footprint
+from hw_sim.places import BORDER, owners
+
+
+@dataclass
+class Saturations:
+    """How often a word would have left its width, by what happened to it."""
+
+    accumulator: int = 0
+    weight: int = 0
+    input: int = 0
+    load: int = 0
+
+
+class DigitalBackend(Substrate):
+    """Run a network in integers; `saturations` counts every word that hit its limit."""
+
+    _number = np.int64
+
+    @checked
+    def __init__(
+        self, network: Network, params: Params, config: DigitalConfig | None = None
+    ) -> None:
+        self.config = config or DigitalConfig()
+        self.saturations = Saturations()
+        self._register = self.config.seed
+        self._words = formats(self.config)
+        super().__init__(network, params)
+
+    @property
+    def params(self) -> Params:
+        """The weight words as numbers."""
+        return Params(self.network, self.words * 2.0**-self.config.weight_fraction)
+
+    @property
+    def saturated(self) -> dict[str, int]:
+        """`saturations` by name."""
+        return asdict(self.saturations)
+
+    @property
+    def footprint(self) -> Footprint:
+        """The words of every substrate, and the tables that all neurons read."""
+        rows = len({layer.activation for layer in self.network.layers})
+        tables = rows * self._words.activations.shape[1] + self._words.odds.size
+        return Footprint(NEURON_WORDS, ("weight", "gradient"), shared_words=tables)
+
+    def read(self, state: FloatArray) -> FloatArray:
+        """Round a state to the width of the read-out."""
+        bits = self.config.readout_bits
+        if bits is None or bits == self.config.state_bits:
+            return state
+        scale = 2.0 ** (bits - 1)
+        seen: FloatArray = np.clip(np.floor(state * scale + 0.5), 1 - scale, scale - 1) / scale
+        return seen
+
+    def _load(self, params: Params) -> None:
+        limit = 2 ** (self.config.weight_bits - 1)
+        scaled = np.floor(params.theta.astype(np.float64) * 2.0**self.config.weight_fraction + 0.5)
+        kept = np.clip(scaled, 1 - limit, limit - 1)
+        self.saturations.load += int((kept != scaled).sum())
+        self.words: IntArray = kept.astype(np.int64)
+        self._assemble()
+
+    def _assemble(self) -> None:
+        held = Params(self.network, self.words.astype(np.float64))
+        self._feeds, self._wires = feeds(held, np.int64), wires(held, np.int64)
+
+    def _drive(self, x: FloatArray) -> IntArray:
+        drive, tally = np.zeros((len(x), self.network.units), np.int64), self._tally()
+        inputs = self._input_words(x)
+        found = kernels.drive_digital(inputs, self._feeds, self._words, drive, tally)
+        self.saturations.accumulator += found
+        self._count("input", tally)
+        self.counts.add("input", BORDER, "off_chip", x.size)
+        return drive
+
+    def _input_words(self, x: FloatArray, counted: bool = True) -> IntArray:
+        scaled = np.floor(x * 2.0**self.config.state_fraction + 0.5)
+        limit = self.config.input_range * 2**self.config.state_fraction
+        kept = np.clip(scaled, 1 - limit, limit - 1)
+        if counted:
+            self.saturations.input += int((kept != scaled).sum())
+        inputs: IntArray = kept.astype(np.int64)
+        return inputs
+
+    def _seen_input(self, x: FloatArray) -> FloatArray:
+        return self._input_words(x, counted=False) * 2.0**-self.config.state_fraction
+
+    def _state_words(self, values: FloatArray) -> IntArray:
+        limit = 2**self.config.state_fraction
+        scaled = np.floor(values * float(limit) + 0.5)
+        states: IntArray = np.clip(scaled, 1 - limit, limit - 1).astype(np.int64)
+        return states
+
+    def _target_words(self, y: Any) -> IntArray:
+        shape = (1, self.network.outputs)
+        targets = np.zeros(shape) if y is None else y
+        scaled = np.floor(targets * 2.0**self.config.state_fraction + 0.5)
+        goal: IntArray = scaled.astype(np.int64)
+        return goal
+
+    def _settle(
+        self,
+        clamped: Clamped,
+        beta: float,
+        relaxation: Relaxation,
+        start: FloatArray | None,
+        tally: IntArray,
+    ) -> Equilibrium:
+        samples, lsb = len(clamped.x), 2.0**-self.config.state_fraction
+        fresh = start is None
+        state = np.zeros((samples, self.network.units)) if start is None else start
+        ended = Endings(self._state_words(state), *np.zeros((2, samples), np.int64))
+        gain = int(np.floor(beta * 2**GAIN_FRACTION + 0.5))
+        if gain == 0 and beta != 0.0:
+            raise EngineError(f"beta {beta} is below the finest nudge, 2^-{GAIN_FRACTION}.")
+        batch = HeldBatch(clamped.drive, self._target_words(clamped.y), gain)
+        limits = relaxation.max_steps, int(relaxation.tolerance / lsb), self._registers(np.int64)
+        found = kernels.relax_digital(self._wires, batch, self._words, ended, fresh, *limits, tally)
+        self.saturations.accumulator += found
+        residual = ended.residual * lsb
+        converged = residual <= relaxation.tolerance
+        return Equilibrium(ended.state * lsb, ended.steps, residual, converged, beta)
+
+    def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
+        seen, work = self._state_words(self.read(equilibrium.state)), self._registers(np.int64)
+        goal = self._target_words(targets)
+        errors = np.zeros((len(seen), self.network.outputs), np.int64)
+        self.saturations.accumulator += kernels.read_digital(
+            self._wires, goal, self._words, seen, errors, work, tally
+        )
+        return errors * 2.0**-self.config.state_fraction
+
+    def _apply(self, update: FloatArray) -> None:
+        scale = 2.0 ** (self.config.weight_fraction + RANDOM_BITS)
+        steps = np.floor(update * scale).astype(np.int64)
+        noise, tally = np.zeros_like(steps), self._tally()
+        mask, limit = 2**RANDOM_BITS - 1, 2 ** (self.config.weight_bits - 1)
+        self._register = kernels.draw_words(noise, partners(self.network), self._register, mask)
+        self.saturations.weight += kernels.write_words(
+            self.words, steps, noise, RANDOM_BITS, 1 - limit, limit - 1,
+            owners(self.network), tally,
+        )  # fmt: skip
+        self._assemble()
+        self._count("update", tally)
+
+    def record_relaxation(
+        self, x: FloatArray, y: FloatArray, beta: float, steps: int, trace: Trace
+    ) -> Any:
+        """Relax in integers."""
+        ended, work = self._recorded_words(len(x), trace)
+        gain = int(beta * 2**GAIN_FRACTION)
+        batch = HeldBatch(self._drive(x), self._target_words(y), gain)
+        interpreted(kernels)["relax_digital"](
+            recorded(self._wires, trace, WIRING), recorded(batch, trace),
+            recorded(self._words, trace), ended, True, steps, -1, work, self._tally(),
+        )  # fmt: skip
+        return ended.state.numbers()
+
+    def record_update(self, update: FloatArray, trace: Trace) -> bool:
+        """Round and write words, one after the other."""
+        scale = 2.0 ** (self.config.weight_fraction + RANDOM_BITS)
+        noise = np.zeros(self.network.size, np.int64)
+        kernels.draw_words(noise, partners(self.network), 1, 2**RANDOM_BITS - 1)
+        steps = (update * scale).astype(np.int64)
+        arrays = {"theta": self.words, "update": steps, "noise": noise}
+        held = [Memory(name, values, trace) for name, values in arrays.items()]
+        limit = 2 ** (self.config.weight_bits - 1)
+        interpreted(kernels)["write_words"](
+            *held, RANDOM_BITS, 1 - limit, limit - 1, owners(self.network), self._tally()
+        )
+        return True
+
+
+DIGITAL = Chip(
+    name="digital",
+    title="digital",
+    backend=DigitalBackend,
+    settings=DigitalConfig(),
+    technologies=("digital_45nm", "digital_7nm", "gpu", "microcontroller"),
+    events=DENSE,
+    tuned={"eqprop": 0.032, "backprop": 0.016, "bptt": 0.032},
+)

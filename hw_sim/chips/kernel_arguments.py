@@ -1,0 +1,131 @@
+"""How the kernels are handed a network: tables, words of memory, and the kinds of counted events.
+
+Kernels are scalar code. Samples run one by one, as on a chip that holds one of them; nothing is
+allocated, sliced or summed as a whole, so that `hw_sim.audit` can run the same source in Python on
+memory that records every access. Each kernel tallies what it does in `tally (places, kinds)`; a
+place is a layer, or the read-out after the last of them.
+"""
+
+from typing import Any, NamedTuple
+
+# Columns of the tables.
+SOURCE, TARGET, PLACE, POSITIONS, ROWS, COLUMNS, BLOCK, READS, WRITES = range(9)  # messages
+START, END, CODE = range(3)  # layers
+TANH = 0
+
+
+class Messages(NamedTuple):
+    """What is sent through blocks of weights: one row of `table` for each direction of a link.
+
+    At each of its positions a message multiplies `ROWS` words by a block `(ROWS, COLUMNS)`, which
+    lies in `weights` from `BLOCK` on, and adds to `COLUMNS` totals. The words that it reads follow
+    one another from `SOURCE` on, position by position; where `READS` is not -1 they are those that
+    `gather` lists from there on, counted from `SOURCE`, and -1 among them is a word of zero. The
+    same holds of `TARGET` and `WRITES`, and what is added to -1 is lost.
+    """
+
+    table: Any
+    gather: Any
+    weights: Any
+
+
+class Wires(NamedTuple):
+    """A network and its weights: messages between layers, and one to the outputs.
+
+    The read-out sees units `first` to `last`; where it is a softmax, `readout` is its only message
+    and `bias` is added at each position, else there is none and the units are the outputs.
+    """
+
+    messages: Any
+    readout: Any
+    layers: Any
+    first: Any
+    last: Any
+    bias: Any
+    fan_out: Any
+    """Messages and hops of one event of each unit and each output."""
+
+
+class Feeds(NamedTuple):
+    """The clamped couplings: messages of the input, `bias (units,)` and how many there are."""
+
+    messages: Any
+    layers: Any
+    bias: Any
+    biased: Any
+
+
+class HeldBatch(NamedTuple):
+    """A batch held fixed: `drive (samples, units)`, `targets (samples, outputs)`, the nudge."""
+
+    drive: Any
+    targets: Any
+    beta: Any
+
+
+class Endings(NamedTuple):
+    """Where each sample ended: `state (samples, units)`, `steps`, `residual`."""
+
+    state: Any
+    steps: Any
+    residual: Any
+
+
+class Registers(NamedTuple):
+    """The words of one sample.
+
+    `total (1, units)` and `image (units,)`, `logits (1, outputs)` and `error (outputs,)`.
+    """
+
+    total: Any
+    image: Any
+    logits: Any
+    error: Any
+
+
+class Words(NamedTuple):
+    """Formats of the digital substrate; tables of activations, and of exp(-h)."""
+
+    low: Any
+    high: Any
+    state_fraction: Any
+    weight_fraction: Any
+    gain_fraction: Any
+    table_shift: Any
+    activations: Any
+    odds: Any
+
+
+class Analog(NamedTuple):
+    """Converters and noise of the crossbar; a step of 0 is a perfect converter.
+
+    With `looped` the state is converted in every step, else it is analog until it is read; then
+    `held (layers,)` are the input cells that conduct all the while. `out_step` is of the ADC of the
+    read-out. The rest are deviations of currents: `noise (units,)` of what all arrays that are read
+    once send to a unit, `noise_apart (messages, columns)` of a column that is read at many
+    positions, `noise_out` of a column of the read-out's array, `noise_back` of a row of it.
+    """
+
+    looped: Any
+    dac_step: Any
+    adc_step: Any
+    out_step: Any
+    adc_limit: Any
+    noise: Any
+    noise_apart: Any
+    noise_out: Any
+    noise_back: Any
+    held: Any
+
+
+class Kept(NamedTuple):
+    """What event-driven units remember of a sample beside their state.
+
+    `sent` and `total (units,)`, `logits` and `sent_error (outputs,)`, `pull (size,)`.
+    """
+
+    sent: Any
+    total: Any
+    logits: Any
+    sent_error: Any
+    pull: Any

@@ -1,0 +1,39 @@
+"""What all settings of chips have in common, and how a bad one is refused."""
+
+from dataclasses import dataclass
+
+from engine.errors import EngineError
+
+BESIDE_BITS = 8
+"""Width at which the words beside an analog array or an event are priced."""
+
+
+def check_between(owner: str, name: str, value: float, low: float, high: float) -> None:
+    """Refuse a setting outside `low` to `high`, both included."""
+    if not low <= value <= high:
+        raise EngineError(f"{owner} has {name} {value}, expected from {low:g} to {high:g}.")
+
+
+def check_bits(owner: str, name: str, value: int, low: int, high: int) -> None:
+    """Refuse a width that is not a whole number of bits within the range."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise EngineError(f"{owner} has {name} {value!r}, expected {low} to {high} whole bits.")
+
+
+@dataclass(frozen=True)
+class ChipSettings:
+    """What a chip can be set to; every setting has a default."""
+
+    @property
+    def word_bits(self) -> tuple[int, int]:
+        """Bits of a weight and of a state at which words beside analog parts are priced."""
+        return (BESIDE_BITS, BESIDE_BITS)
+
+    @property
+    def stays_analog(self) -> bool:
+        """Whether states are analog until they are read, so that input arrays always conduct."""
+        return False
+
+    def with_seed(self, seed: int) -> "ChipSettings":
+        """Return the same with random devices and random rounding of their own."""
+        return self

@@ -1,0 +1,176 @@
+"""Event driven (sigma-delta): a unit sends an event only when its state changed enough.
+
+    if |s_i - sent_i| > threshold:  total_j += (s_i - sent_i) W_ij for all j;  sent_i <- s_i
+
+Synapses of silent units do nothing. The read-out sends its error back in the same way. A chip keeps
+what was sent: a phase that starts where the last free one ended sends nothing to begin with. When a
+phase has ended, each unit tells its synapses its whole state once, for the local rule.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.arrays import FloatArray, IntArray, checked_sum
+from engine.backend import Clamped, Equilibrium, Relaxation
+from engine.border import checked
+from engine.errors import EngineError, check_count
+from engine.model.network import Network
+from engine.model.params import Params
+from hw_sim.audit.recording import Trace, interpreted, recorded
+from hw_sim.chips import floating_kernels as kernels
+from hw_sim.chips.chip import DENSE, Chip
+from hw_sim.chips.kernel_arguments import Endings, HeldBatch, Kept
+from hw_sim.chips.mesh import fan_from_inputs, fan_out, fan_to_outputs
+from hw_sim.chips.messages import feeds, layer_table, wires
+from hw_sim.chips.settings import ChipSettings
+from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
+from hw_sim.counts import Footprint
+from hw_sim.events import HOP, MESSAGE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE
+from hw_sim.places import BORDER, owners
+
+FROM_KEPT, FROM_STATE, FROM_DRIVE = range(3)
+
+
+@checked
+@dataclass(frozen=True)
+class SpikingConfig(ChipSettings):
+    """When a unit speaks, and how many share a core of a square mesh."""
+
+    threshold: float = 0.01
+    neurons_per_core: int = 32
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.threshold < 1.0:
+            raise EngineError(
+                f"the spiking substrate has threshold {self.threshold}, expected from 0 to below 1."
+            )
+        check_count("neurons_per_core", self.neurons_per_core)
+
+
+class SpikingBackend(Substrate):
+    """Run a network by events of the size of what changed."""
+
+    @checked
+    def __init__(
+        self, network: Network, params: Params, config: SpikingConfig | None = None
+    ) -> None:
+        self.config = config or SpikingConfig()
+        self._fan_out = fan_out(network, self.config.neurons_per_core)
+        self._from_inputs = fan_from_inputs(network, self.config.neurons_per_core)
+        self._to_outputs = fan_to_outputs(network, self.config.neurons_per_core)
+        self._free: tuple[FloatArray, Kept] | None = None
+        super().__init__(network, params)
+
+    @property
+    def params(self) -> Params:
+        """The weights."""
+        return self._params
+
+    @property
+    def footprint(self) -> Footprint:
+        """What was sent and the pull besides, each kept twice, to return to the free phase."""
+        kept = ("sent", "pull", "free_sent", "free_total", "free_pull")
+        return Footprint((*NEURON_WORDS, *kept), ("weight", "gradient"))
+
+    def cores(self, units: int) -> int:
+        """Return how many cores hold so many units."""
+        return -(-units // self.config.neurons_per_core)
+
+    def _load(self, params: Params) -> None:
+        self._params = params.astype(np.float64)
+        self._assemble()
+
+    def _assemble(self) -> None:
+        self._free = None
+        self._feeds = feeds(self._params, np.float64)
+        self._wires = wires(self._params, np.float64, self._fan_out)
+
+    def _drive(self, x: FloatArray) -> FloatArray:
+        drive, tally = np.zeros((len(x), self.network.units)), self._tally()
+        kernels.drive_events(x, self._feeds, self._from_inputs, drive, tally)
+        self._count("input", tally)
+        self.counts.add("input", BORDER, "off_chip", x.size)
+        return drive
+
+    def _settle(
+        self,
+        clamped: Clamped,
+        beta: float,
+        relaxation: Relaxation,
+        start: FloatArray | None,
+        tally: IntArray,
+    ) -> Equilibrium:
+        samples, fresh = len(clamped.x), FROM_DRIVE if start is None else FROM_STATE
+        state = np.zeros((samples, self.network.units)) if start is None else start.copy()
+        kept = self._new_kept(samples)
+        if start is not None and self._free is not None and start is self._free[0]:
+            fresh, kept = FROM_KEPT, Kept(*(words.copy() for words in self._free[1]))
+        ended = Endings(state, np.zeros(samples, np.int64), np.zeros(samples))
+        goal = np.zeros((1, self.network.outputs)) if clamped.y is None else clamped.y
+        kernels.relax_events(
+            self._wires, HeldBatch(clamped.drive, goal, beta), self.config.threshold, kept, ended,
+            fresh, relaxation.max_steps, relaxation.tolerance, self._registers(np.float64), tally,
+        )  # fmt: skip
+        if beta == 0.0:
+            self._free = (ended.state, kept)
+        converged = ended.residual <= relaxation.tolerance
+        return Equilibrium(ended.state, ended.steps, ended.residual, converged, beta)
+
+    def _new_kept(self, samples: int) -> Kept:
+        units, outputs = self.network.units, self.network.outputs
+        read = self.network.sizes[self.network.readout.layer]
+        return Kept(*(np.zeros((samples, n)) for n in (units, units, outputs, outputs, read)))
+
+    def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
+        state, work = equilibrium.state, self._registers(np.float64)
+        kept = self._new_kept(len(state))
+        kept.logits[:] = np.resize(self._wires.bias, self.network.outputs)  # at each position
+        if self._free is not None and state is self._free[0]:
+            kept = self._free[1]
+        errors = np.zeros((len(state), self.network.outputs))
+        args = self._wires, targets, self.config.threshold, kept, self._to_outputs
+        kernels.read_events(*args, state, errors, work, tally)
+        return errors
+
+    def _correlate(
+        self, x: FloatArray, state: FloatArray, total: Params, energy: float, tally: IntArray
+    ) -> None:
+        super()._correlate(x, state, total, energy, tally)
+        for place, (first, last, _) in enumerate(layer_table(self.network)):
+            messages, hops = self._fan_out[first:last].sum(0)
+            tally[place, MESSAGE] += len(x) * messages
+            tally[place, HOP] += len(x) * hops
+
+    def record_relaxation(
+        self, x: FloatArray, y: FloatArray, beta: float, steps: int, trace: Trace
+    ) -> Any:
+        """Relax by events whatever the threshold: those are all accesses that there can be."""
+        ended, work = self._recorded_words(len(x), trace)
+        kept = recorded(self._new_kept(len(x)), trace)
+        batch = HeldBatch(self._drive(x), y, beta)
+        interpreted(kernels)["relax_events"](
+            recorded(self._wires, trace, WIRING), recorded(batch, trace), 0.0, kept, ended,
+            FROM_DRIVE, steps, -1.0, work, self._tally(),
+        )  # fmt: skip
+        return ended.state.numbers()
+
+    def _apply(self, update: FloatArray) -> None:
+        self._params.theta[...] = checked_sum(self._params.theta, update)
+        self._assemble()
+        tally = self._tally()
+        for kind in (TRACE_READ, WEIGHT_READ, WEIGHT_WRITE):
+            np.add.at(tally[:, kind], owners(self.network), 1)
+        self._count("update", tally)
+
+
+SPIKING = Chip(
+    name="spiking",
+    title="event driven",
+    backend=SpikingBackend,
+    settings=SpikingConfig(),
+    technologies=("loihi_like",),
+    events=(*DENSE, "message", "hop"),
+    tuned={"eqprop": 0.032, "backprop": 0.016, "bptt": 0.032},
+)

@@ -1,0 +1,1 @@
+"""What events cost: technologies, bills, and where the balance tips."""

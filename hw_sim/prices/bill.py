@@ -1,0 +1,221 @@
+"""What a run costs: counts times prices, with their ranges. Comparisons: `hw_sim.break_even`.
+
+Energies are in joules, latencies in seconds, areas in square metres.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from engine.arrays import FloatArray
+from engine.model.network import Network
+from hw_sim.chips.messages import input_ways, readout_ways, recurrent_ways
+from hw_sim.counts import Key, OpCounts, WordCount, neuron_count
+from hw_sim.places import BORDER, READOUT, owners, places
+from hw_sim.prices.technology import Price, Technology
+
+DRAWS = 2000
+"""Of the prices within their ranges."""
+LOW, HIGH = 5, 95
+"""Percentiles of the draws that a range reports."""
+
+Terms: TypeAlias = dict[str, tuple[float, Price]]
+"""What a sum is made of: for each price how often it is paid."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """The network on its substrate: what prices scale with."""
+
+    network: Network
+    weight_bits: int
+    state_bits: int
+    memory: WordCount
+    """Optimizer included."""
+    settles: bool = False
+    """Whether states are analog until they are read: input arrays then conduct in every step."""
+
+    @property
+    def memory_bits(self) -> int:
+        """Bits of all words; analog cells are none."""
+        return self.memory.bits(self.weight_bits, self.state_bits)
+
+    @property
+    def neurons(self) -> int:
+        """Units, and the outputs where they are none."""
+        return neuron_count(self.network)
+
+    def units(self, place: str) -> int:
+        """Units that work side by side at a place."""
+        return self.network.outputs if place in (READOUT, BORDER) else self.network.sizes[place]
+
+    def synapses(self, phase: str, place: str) -> float:
+        """Weights that work side by side at a place in a phase, each as two cells in an array.
+
+        Input and recurrent arrays are read one after the other; an update writes all of a place.
+        Arrays are read side by side, each as often as it has positions: where one is read more
+        often than the others, fewer weights work at once, on average.
+        """
+        network = self.network
+        if place == BORDER:
+            return 1
+        if phase in ("learn", "update"):
+            return max(1, int((owners(network) == places(network).index(place)).sum()))
+        ways = readout_ways(network) if place == READOUT else ()
+        if place != READOUT and phase != "input":
+            ways = tuple(way for way in recurrent_ways(network) if way.ends[1] == place)
+        if place != READOUT and (phase == "input" or self.settles):
+            ways += tuple(way for way in input_ways(network) if way.ends[1] == place)
+        reads = max((way.link.positions for way in ways), default=1)
+        return max(1.0, sum(way.link.macs for way in ways) / reads)
+
+
+@dataclass(frozen=True)
+class Range:
+    """A nominal value, and the 5th and 95th percentile over the ranges of the prices."""
+
+    nominal: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What a run did, on a technology."""
+
+    technology: Technology
+    design: Design
+    counts: OpCounts
+    most_writes: int = 0
+    """Of the weight cell that was written most."""
+
+    def energy_parts(self) -> dict[Key, float]:
+        """Return the energy of each phase, place and kind, which sum to the total."""
+        return {key: n * self._energy_of(key[2]).value for key, n in self.counts}
+
+    def latency_parts(self) -> dict[Key, float]:
+        """Return the time of each phase, place and kind; kinds without a price are hidden."""
+        prices = self.technology.prices["latency"]
+        return {
+            key: n * prices[key[2]].value / self._lanes(prices[key[2]], key)
+            for key, n in self.counts
+            if key[2] in prices
+        }
+
+    @property
+    def energy_j(self) -> float:
+        """Energy at the nominal prices."""
+        return sum(self.energy_parts().values())
+
+    @property
+    def latency_s(self) -> float:
+        """Time at the nominal prices; nothing overlaps."""
+        return sum(self.latency_parts().values())
+
+    def energy_terms(self) -> Terms:
+        """Return for each kind the number of events and its price at these widths."""
+        kinds: dict[str, float] = {}
+        for (_, _, kind), n in self.counts:
+            kinds[kind] = kinds.get(kind, 0.0) + n
+        return {kind: (n, self._energy_of(kind)) for kind, n in kinds.items()}
+
+    def latency_terms(self) -> Terms:
+        """Return for each kind that has a price how many events follow one another."""
+        kinds: dict[str, float] = {}
+        prices = self.technology.prices["latency"]
+        for key, n in self.counts:
+            if key[2] in prices:
+                serial = n / self._lanes(prices[key[2]], key)
+                kinds[key[2]] = kinds.get(key[2], 0.0) + serial
+        return {kind: (n, prices[kind]) for kind, n in kinds.items()}
+
+    def area_terms(self) -> Terms:
+        """Return neurons, bits and cells with their areas; nothing where no area has a price."""
+        if not self.technology.prices["area"]:
+            return {}
+        design = self.design
+        held = {
+            "neuron": design.neurons,
+            "memory_bit": design.memory_bits,
+            "cell": design.memory.cells,
+        }
+        return {name: (n, self.technology.price("area", name)) for name, n in held.items() if n}
+
+    def energy(self) -> Range:
+        """Return the energy with the ranges of its prices."""
+        return spread(self.energy_terms())
+
+    def latency(self) -> Range:
+        """Return the time with the ranges of its prices."""
+        return spread(self.latency_terms())
+
+    def area(self) -> Range | None:
+        """Return the area of neurons and memory, or `None` where it has no price."""
+        terms = self.area_terms()
+        return spread(terms) if terms else None
+
+    def wear(self) -> Range | None:
+        """Return the writes of the busiest cell over its endurance, `None` where none wears."""
+        price = self.technology.prices["endurance"].get("weight_write")
+        if price is None:
+            return None
+        lives = draw_prices({"weight_write": (1.0, price)})["weight_write"]
+        return _range(self.most_writes / price.value, self.most_writes / lives)
+
+    def _energy_of(self, kind: str) -> Price:
+        price, design = self.technology.price("energy", kind), self.design
+        bits = self.technology.reference_bits
+        weight, state = design.weight_bits / bits, design.state_bits / bits
+        factor = {"none": 1.0, "weight": weight, "state": state, "product": weight * state}
+        by = factor[price.scales]
+        return replace(price, value=by * price.value, low=by * price.low, high=by * price.high)
+
+    def _lanes(self, price: Price, key: Key) -> float:
+        phase, place, kind = key
+        if price.parallel == "unit":
+            return self.design.units(place)
+        if price.parallel == "synapse":
+            cells = 2 if kind == "cell_read" else 1
+            return cells * self.design.synapses(phase, place)
+        return int(price.parallel)
+
+
+def grouped(parts: Mapping[Key, float], by: str) -> dict[str, float]:
+    """Return the sums over parts of the same `phase`, `place` or `kind`."""
+    column = ("phase", "place", "kind").index(by)
+    groups: dict[str, float] = {}
+    for key, value in parts.items():
+        groups[key[column]] = groups.get(key[column], 0.0) + value
+    return groups
+
+
+def draw_prices(terms: Terms, seed: int = 0) -> dict[str, FloatArray]:
+    """Draw prices within their ranges, triangular in the logarithm with the mode at the value."""
+    rng, drawn = np.random.default_rng(seed), {}
+    for name in sorted(terms):
+        price = terms[name][1]
+        if price.value == 0.0 or price.low == price.high:
+            drawn[name] = np.full(DRAWS, price.value)
+            continue
+        edges = np.log([price.low, price.value, price.high])
+        drawn[name] = np.exp(rng.triangular(edges[0], edges[1], edges[2], DRAWS))
+    return drawn
+
+
+def spread(terms: Terms) -> Range:
+    """Propagate the ranges of the prices of a sum by Monte Carlo."""
+    drawn = draw_prices(terms)
+    total = sum((n * drawn[name] for name, (n, _) in terms.items()), np.zeros(DRAWS))
+    return _range(nominal(terms), total)
+
+
+def nominal(terms: Terms, name: str = "", value: float = 0.0) -> float:
+    """Return the sum at nominal prices, but for the one called `name`, which costs `value`."""
+    return sum(n * (value if key == name else p.value) for key, (n, p) in terms.items())
+
+
+def _range(value: float, draws: FloatArray) -> Range:
+    low, high = np.percentile(draws, [LOW, HIGH])
+    return Range(float(value), float(low), float(high))

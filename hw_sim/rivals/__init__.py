@@ -1,0 +1,1 @@
+"""What EqProp is compared with, on the same chips."""

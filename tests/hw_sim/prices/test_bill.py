@@ -1,0 +1,130 @@
+"""Bills: parts sum to the whole, and ranges contain it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.model.builders import layered, looped_mlp
+from hw_sim.counts import OpCounts, WordCount
+from hw_sim.prices.bill import Bill, Design, grouped
+from hw_sim.prices.technology import TechnologyError, shipped_technologies
+
+NETWORK = looped_mlp(4, 6, 3)
+TECHNOLOGIES = shipped_technologies()
+KINDS = ("mac", "activation", "state_read", "weight_read", "weight_write", "trace_write")
+COUNTS = st.dictionaries(
+    st.tuples(
+        st.sampled_from(["input", "free", "nudged", "learn", "update"]),
+        st.sampled_from(["hidden", "readout"]),
+        st.sampled_from(KINDS),
+    ),
+    st.integers(1, 10**9),
+    min_size=1,
+)
+MEMORY = WordCount(states=50, weights=100, traces=300)
+
+
+def _bill(events: dict[tuple[str, str, str], int], name: str = "digital_45nm") -> Bill:
+    counts = OpCounts()
+    for key, n in events.items():
+        counts.add(*key, n)
+    return Bill(TECHNOLOGIES[name], Design(NETWORK, 8, 8, MEMORY), counts)
+
+
+@given(COUNTS, st.sampled_from(sorted(TECHNOLOGIES)))
+def test_parts_sum_to_the_total(events: dict[tuple[str, str, str], int], name: str) -> None:
+    bill = _bill(events, name)
+    for by in ("kind", "phase", "place"):
+        energies, times = bill.energy_parts(), bill.latency_parts()
+        assert sum(grouped(energies, by).values()) == pytest.approx(bill.energy_j)
+        assert sum(grouped(times, by).values()) == pytest.approx(bill.latency_s)
+    # At the reference width every price is as listed.
+    prices = TECHNOLOGIES[name].prices["energy"]
+    if TECHNOLOGIES[name].reference_bits == 8:
+        by_hand = sum(n * prices[kind].value for (_, _, kind), n in events.items())
+        assert bill.energy_j == pytest.approx(by_hand)
+    assert bill.energy().nominal == pytest.approx(bill.energy_j)
+    assert bill.latency().nominal == pytest.approx(bill.latency_s)
+
+
+@given(COUNTS)
+def test_ranges_lie_within_the_extremes(events: dict[tuple[str, str, str], int]) -> None:
+    bill = _bill(events)
+    for found, terms in (
+        (bill.energy(), bill.energy_terms()),
+        (bill.latency(), bill.latency_terms()),
+        (bill.area(), bill.area_terms()),
+    ):
+        assert found is not None
+        assert found.low >= sum(n * p.low for n, p in terms.values()) * (1 - 1e-9)
+        assert found.high <= sum(n * p.high for n, p in terms.values()) * (1 + 1e-9)
+        assert found.low < found.high or not terms
+
+
+def test_a_missing_price_is_an_error_that_names_the_event() -> None:
+    bill = _bill({("free", "hidden", "conversion"): 3})
+    with pytest.raises(TechnologyError, match="'digital_45nm' has no energy price for 'conver"):
+        _ = bill.energy_j
+    cells = replace(bill.design, memory=replace(MEMORY, cells=7))
+    with pytest.raises(TechnologyError, match="'digital_45nm' has no area price for 'cell'"):
+        replace(bill, design=cells).area()
+
+
+def test_words_of_more_bits_cost_more() -> None:
+    bill = _bill({("free", "hidden", "mac"): 10, ("free", "hidden", "state_read"): 10})
+    wide = replace(bill, design=replace(bill.design, weight_bits=16))
+    narrow, wider = (grouped(b.energy_parts(), "kind") for b in (bill, wide))
+    assert wider["mac"] == pytest.approx(2 * narrow["mac"])
+    assert wider["state_read"] == narrow["state_read"]
+
+
+def test_latency_is_shared_by_the_units_of_a_place() -> None:
+    bill = _bill({("free", "hidden", "mac"): 36})
+    assert bill.latency_s == pytest.approx(36 / 6 * 10e-9)
+
+
+@pytest.mark.parametrize(
+    ("phase", "place", "weights"),
+    [("input", "hidden", 4 * 6), ("nudged", "hidden", 6 * 6), ("nudged", "readout", 6 * 3)],
+)
+def test_one_read_of_an_array_takes_its_settling_time(phase: str, place: str, weights: int) -> None:
+    """However many cells it has, and whatever other arrays the place has."""
+    bill = _bill({(phase, place, "cell_read"): 5 * 2 * weights}, "rram_crossbar")
+    assert bill.latency_s == pytest.approx(5 * 10e-9)
+
+
+def test_arrays_of_a_layer_in_the_middle_are_read_at_once() -> None:
+    network = layered((4, 6, 5, 3))
+    middle = next(iter(network.columns))
+    counts = OpCounts()
+    counts.add("free", middle, "cell_read", 2 * 6 * 5)
+    bill = Bill(TECHNOLOGIES["rram_crossbar"], Design(network, 8, 8, MEMORY), counts)
+    assert bill.latency_s == pytest.approx(10e-9)
+
+
+def test_input_cells_conduct_while_an_analog_state_settles() -> None:
+    bill = _bill({("free", "hidden", "cell_read"): 7 * 2 * (24 + 36)}, "rram_crossbar")
+    settling = replace(bill, design=replace(bill.design, settles=True))
+    assert settling.latency_s == pytest.approx(7 * 10e-9)
+    assert settling.energy_j == bill.energy_j
+
+
+def test_area_is_that_of_neurons_words_and_cells() -> None:
+    bill = _bill({}, "rram_crossbar")
+    bill = replace(bill, design=replace(bill.design, memory=replace(MEMORY, cells=200)))
+    bits = 8 * 50 + 8 * 100 + 16 * 300
+    area = bill.area()
+    assert area is not None
+    assert area.nominal == pytest.approx((9 * 1200 + bits * 0.17 + 200 * 0.05) * 1e-12)
+    assert _bill({}, "gpu").area() is None
+
+
+def test_wear_is_that_of_the_busiest_cell() -> None:
+    bill = replace(_bill({}, "rram_crossbar"), most_writes=50)
+    wear = bill.wear()
+    assert wear is not None
+    assert wear.nominal == pytest.approx(50 / 1e8)
+    assert 50 / 1e9 <= wear.low < wear.high <= 50 / 1e6
+    assert _bill({}).wear() is None

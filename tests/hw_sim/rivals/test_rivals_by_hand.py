@@ -1,0 +1,219 @@
+"""Backprop by hand: every event of its passes, and its gradient from differences of the cost."""
+
+from collections import Counter
+from itertools import product
+from math import ceil, exp, log, tanh
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import SGD, Training
+from engine.errors import EngineError
+from engine.learning.run import Run
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
+from engine.model.params import Params, initial_params
+from hw_sim.chips.cells import CrossbarConfig
+from hw_sim.chips.crossbar import CrossbarBackend
+from hw_sim.chips.digital import DigitalBackend
+from hw_sim.chips.spiking import SpikingBackend, SpikingConfig
+from hw_sim.counts import WordCount
+from hw_sim.rivals.backprop import Rival, feedforward
+
+INPUTS, UNITS, OUTPUTS, SAMPLES, PER_CORE = 3, 5, 2, 4, 2
+LOOPED, PLAIN = looped_mlp(INPUTS, UNITS, OUTPUTS), feedforward(INPUTS, UNITS, OUTPUTS)
+RNG = np.random.default_rng(8)
+X, Y = RNG.standard_normal((SAMPLES, INPUTS)), np.eye(OUTPUTS)[[0, 1, 1, 0]]
+CHIPS = {
+    "digital": (DigitalBackend, None, 0),
+    "crossbar": (CrossbarBackend, CrossbarConfig(on_off_ratio=np.inf, weight_range=64.0), 0),
+    "spiking": (SpikingBackend, SpikingConfig(neurons_per_core=PER_CORE), PER_CORE),
+}
+each_chip = pytest.mark.parametrize(("make", "config", "per_core"), CHIPS.values(), ids=CHIPS)
+
+
+def _params(network: Network) -> Params:
+    params = initial_params(network, np.random.default_rng(1), np.float64)
+    params["b"][...], params["b_out"][...] = 0.2, [0.1, -0.3]
+    return params
+
+
+class Ledger(Counter[tuple[str, str, str]]):
+    """Events of one sample after the other."""
+
+    def __init__(self, in_array: bool, per_core: int) -> None:
+        super().__init__()
+        self.in_array, self.per_core = in_array, per_core
+
+    def enter(self, phase: str, place: str, **events: int) -> None:
+        for kind, times in events.items():
+            if times:
+                self[phase, place, kind] += times
+
+    def matrix(self, phase: str, place: str, sources: int, targets: int) -> None:
+        """A product of a vector and a matrix, in the way of the chip."""
+        cores = ceil(targets / self.per_core) if self.per_core else 0
+        self.enter(phase, place, state_read=sources, message=sources * cores)
+        if self.in_array:
+            self.enter(phase, place, conversion=sources + targets)
+        for _ in range(sources * targets):
+            if self.in_array:
+                self.enter(phase, place, cell_read=2)
+            else:
+                self.enter(phase, place, mac=1, weight_read=1)
+
+    def learn(self, place: str, sources: int, targets: int) -> None:
+        """Add an outer product to the slopes: each reads and writes its word."""
+        pairs = sources * targets
+        self.enter("learn", place, state_read=sources + targets, mac=pairs)
+        self.enter("learn", place, trace_read=pairs, trace_write=pairs)
+
+    def learn_bias(self, place: str, targets: int, reads: int) -> None:
+        self.enter("learn", place, trace_read=targets, trace_write=targets, state_read=reads)
+
+    def forward(self, steps: int) -> None:
+        self.matrix("input", "hidden", INPUTS, UNITS)
+        self.enter("input", "hidden", weight_read=UNITS, state_write=UNITS)
+        self.enter("free", "hidden", activation=UNITS, state_write=UNITS)
+        for _ in range(steps):
+            self.matrix("free", "hidden", UNITS, UNITS)
+            self.enter("free", "hidden", state_read=UNITS)  # the drive
+            self.enter("free", "hidden", activation=UNITS, state_write=UNITS)
+        self.matrix("free", "readout", UNITS, OUTPUTS)
+        self.enter("free", "readout", weight_read=OUTPUTS)
+        self.enter("free", "readout", activation=OUTPUTS, state_write=OUTPUTS)
+
+    def backward(self, steps: int) -> None:
+        self.matrix("backward", "readout", OUTPUTS, UNITS)
+        self.enter("backward", "readout", state_write=UNITS)
+        self.learn("readout", UNITS, OUTPUTS)
+        self.learn_bias("readout", OUTPUTS, OUTPUTS)
+        for _ in range(steps + 1):  # the slope of tanh, and the sum of the deltas
+            self.enter("backward", "hidden", mac=2 * UNITS)
+            self.enter("backward", "hidden", state_read=2 * UNITS, state_write=2 * UNITS)
+        for _ in range(steps):
+            self.matrix("backward", "hidden", UNITS, UNITS)
+            self.enter("backward", "hidden", state_write=UNITS)
+            self.learn("hidden", UNITS, UNITS)
+        self.learn("hidden", INPUTS, UNITS)
+        self.learn_bias("hidden", UNITS, 0)  # with the delta that the inputs have just read
+
+
+@each_chip
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_every_event_of_a_rival_is_entered_by_hand(
+    make: Any, config: Any, per_core: int, steps: int
+) -> None:
+    network = LOOPED if steps else PLAIN
+    trained, asked = (
+        make(network, _params(network), config),
+        make(network, _params(network), config),
+    )
+    Rival(steps).gradient(trained, X, Y, np.zeros(network.size))
+    Rival(steps).predict(asked, X)
+    ledger, forward = (Ledger(make is CrossbarBackend, per_core) for _ in range(2))
+    for _ in range(SAMPLES):
+        ledger.forward(steps)
+        ledger.backward(steps)
+        forward.forward(steps)
+    ledger.enter("input", "border", off_chip=SAMPLES * INPUTS)
+    ledger.enter("backward", "border", off_chip=SAMPLES * OUTPUTS)
+    forward.enter("input", "border", off_chip=SAMPLES * INPUTS)
+    forward.enter("readout", "border", off_chip=SAMPLES * OUTPUTS)
+    assert dict(trained.counts) == dict(ledger)
+    assert dict(asked.counts) == dict(forward)
+
+
+def _outputs(params: Params, x: list[float], steps: int) -> list[float]:
+    """The logits of one sample, unit by unit; a lateral pair may differ."""
+    units = range(UNITS)
+    drive = [params["b"][j] + sum(v * params["W_in"][i, j] for i, v in enumerate(x)) for j in units]
+    state = [tanh(value) for value in drive]
+    for _ in range(steps):
+        told = [sum(state[i] * params["W_rec"][i, j] for i in units) for j in units]
+        state = [tanh(value + more) for value, more in zip(drive, told, strict=True)]
+    return [
+        params["b_out"][k] + sum(state[i] * params["W_out"][i, k] for i in units)
+        for k in range(OUTPUTS)
+    ]
+
+
+def _cost(params: Params, steps: int) -> float:
+    """Mean cross entropy of the batch."""
+    total = 0.0
+    for x, y in zip(X.tolist(), Y, strict=True):
+        logits = _outputs(params, x, steps)
+        total += log(sum(exp(v) for v in logits)) - logits[int(y.argmax())]
+    return total / SAMPLES
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_the_gradient_is_the_slope_of_the_cost(steps: int) -> None:
+    network = LOOPED if steps else PLAIN
+    params, gradient, step = _params(network), np.zeros(network.size), 1e-5
+    chip = CrossbarBackend(network, params, CHIPS["crossbar"][1])  # type: ignore[arg-type]
+    cost = Rival(steps).gradient(chip, X, Y, gradient)
+    assert cost == pytest.approx(_cost(params, steps), abs=1e-12)
+    slopes = Params(network, np.zeros(network.size))
+    for k in range(network.size):
+        ends = []
+        for sign in (1, -1):
+            moved = params.copy()
+            moved.theta[k] += sign * step
+            ends.append(_cost(moved, steps))
+        slopes.theta[k] = (ends[0] - ends[1]) / (2 * step)
+    if steps:
+        slopes["W_rec"][...] = (slopes["W_rec"] + slopes["W_rec"].T) / 2
+    np.testing.assert_allclose(gradient, slopes.theta, atol=1e-8)
+    found = Rival(steps).predict(chip, X)
+    for row, x in zip(found, X.tolist(), strict=True):
+        odds = [exp(v) for v in _outputs(params, x, steps)]
+        np.testing.assert_allclose(row, [odd / sum(odds) for odd in odds], atol=1e-12)
+
+
+def test_a_step_descends_by_the_gradient_and_reports_it() -> None:
+    chip = SpikingBackend(LOOPED, _params(LOOPED))
+    gradient = np.zeros(LOOPED.size)
+    cost = Rival(2).gradient(chip, X, Y, gradient)
+    training = Training(optimizer=SGD(0.1, 0.0), cap=None, schedule="constant")
+    report = Rival(2)(chip, X, Y, training, Run.start(LOOPED, 1, np.float64, 0), 5)
+    assert (report.cost, report.free_steps) == (cost, 2.0)
+    assert (report.nudged_steps, report.unsettled) == (0.0, 0.0)
+    moved = chip.params.theta - _params(LOOPED).theta
+    np.testing.assert_allclose(moved, -0.1 * gradient, atol=1e-12)
+
+
+@each_chip
+def test_memory_by_hand(make: Any, config: Any, per_core: int) -> None:
+    """The trajectory, the drive, two deltas and their sum; logits and error of the outputs."""
+    chip = make(LOOPED, _params(LOOPED), config)
+    cells = 2 if make is CrossbarBackend else 0
+    shared = chip.footprint.shared_words
+    for steps, moments in product((0, 1, 7), (0, 2)):
+        own = WordCount(
+            states=UNITS * (steps + 1) + 4 * UNITS + 2 * OUTPUTS + shared,
+            weights=LOOPED.size * (cells == 0),
+            traces=LOOPED.size * (1 + moments),
+            cells=LOOPED.size * cells,
+        )
+        assert Rival(steps).words(chip, moments) == own
+
+
+@pytest.mark.parametrize("steps", [1.0, "2", -1])
+def test_steps_are_a_whole_number(steps: Any) -> None:
+    with pytest.raises(EngineError, match="expected 0 or a whole number above"):
+        Rival(steps)
+
+
+def test_a_read_out_inside_the_energy_is_refused() -> None:
+    squared = layered((INPUTS, UNITS), readout="squared_error")
+    params = initial_params(squared, np.random.default_rng(0), np.float64)
+    with pytest.raises(EngineError, match="one layer with a softmax read-out only"):
+        Rival(1).predict(DigitalBackend(squared, params), X)
+
+
+def test_other_activations_are_refused() -> None:
+    hard = looped_mlp(INPUTS, UNITS, OUTPUTS, "hard_sigmoid")
+    with pytest.raises(EngineError, match="for tanh only"):
+        Rival(1).predict(DigitalBackend(hard, _params(hard)), X)
