@@ -141,7 +141,8 @@ class _Simulation:
     def _couple(self, number: int, link: Link) -> None:
         target = self._layers[link.target]
         if link.source == ONE:
-            setattr(target, f"from_{number}", np.tile(self._params[link.block], self._samples))
+            everywhere = np.tile(self._params[link.block], self._samples * link.positions)
+            setattr(target, f"from_{number}", everywhere)
             return
         source = self._input if link.source == INPUT else self._layers[link.source]
         half = "0.5 * " if link.tied else ""
@@ -214,7 +215,7 @@ class _Simulation:
         """What the synapses of a block measure, summed over samples, in the shape of the block."""
         if name not in self._synapses:  # a bias: its synapse has one end
             states = np.array(self._layers[self._network.links[name].target].s[:])
-            total: FloatArray = states.reshape(self._samples, -1).sum(0)
+            total: FloatArray = states.reshape(-1, self._params[name].size).sum(0)
             return total
         synapses, weight = self._synapses[name]
         measured = np.array(synapses.hebb[:]).reshape(self._samples, -1).sum(0)

@@ -7,6 +7,7 @@ builders of known ones, backends, estimators, training, prediction and checkpoin
 from engine.backend import Backend, Clamped, Equilibrium, Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.couplings.readout import SoftmaxReadout, SquaredError
 from engine.couplings.tokens import Embedding, Position, TokenReadout
@@ -17,7 +18,7 @@ from engine.learning.optimizer import SGD, Adam
 from engine.learning.predict import evaluate, predict, predict_outputs, predict_proba
 from engine.learning.spectral import SpectralCap, recurrent_norm
 from engine.learning.training import Training, fit, train_step
-from engine.model.builders import energy_transformer, layered, looped_mlp
+from engine.model.builders import conv_net, energy_transformer, layered, looped_mlp
 from engine.model.network import Layer, Network
 from engine.model.params import Params, initial_params
 
@@ -27,14 +28,17 @@ __all__ = [
     "Attention",
     "Backend",
     "Bias",
+    "ChannelBias",
     "CheckpointError",
     "Clamped",
+    "Convolution",
     "Dense",
     "DivergenceError",
     "Embedding",
     "EngineError",
     "Equilibrium",
     "Hopfield",
+    "InputConvolution",
     "InputDrive",
     "Lateral",
     "Layer",
@@ -50,6 +54,7 @@ __all__ = [
     "TokenReadout",
     "Training",
     "centered",
+    "conv_net",
     "energy_transformer",
     "estimate",
     "evaluate",

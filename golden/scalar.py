@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.coupling import Coupling
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.couplings.readout import Readout, SoftmaxReadout, SquaredError
 from engine.couplings.tokens import Embedding, Position, TokenReadout
 from engine.errors import EngineError
+from golden import scalar_images as images
 from golden import scalar_tokens as tokens
 
 Vector: TypeAlias = list[float]
@@ -93,6 +95,9 @@ _TWINS: dict[type, Twin] = {
         lambda c, w, x, ends, shape: (_times_matrix(ends[0], w),),
         lambda c, w, x, ends, shape: [product / 2 for product in _outer(ends[0], ends[0])],
     ),
+    Convolution: Twin(images.send_convolution, images.correlate_convolution),
+    InputConvolution: Twin(images.send_input, images.correlate_input),
+    ChannelBias: Twin(images.send_bias, images.correlate_bias),
     Embedding: Twin(
         lambda c, w, x, ends, shape: (tokens.send_embedding(w, x),),
         lambda c, w, x, ends, shape: tokens.correlate_embedding(c, x, *ends),

@@ -4,7 +4,7 @@ A new backend is one more entry of `CANDIDATES`. `test_conformance*.py` run the 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -14,12 +14,12 @@ from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
-from engine.couplings.dense import Bias, Dense
+from engine.couplings.dense import Bias, Dense, Lateral
 from engine.couplings.readout import SoftmaxReadout
 from engine.couplings.tokens import Embedding
 from engine.learning.spectral import has_cap
 from engine.model import dynamics
-from engine.model.builders import energy_transformer, layered, looped_mlp
+from engine.model.builders import conv_net, energy_transformer, layered, looped_mlp
 from engine.model.network import Layer, Network
 from engine.model.params import Params, initial_params
 from golden.reference import ReferenceBackend
@@ -104,12 +104,20 @@ CANDIDATES = (
     ),
 )
 
+
+def _with_a_loop(network: Network) -> Network:
+    """Let the last layer be coupled to itself."""
+    return replace(network, couplings=(*network.couplings, Lateral("L", network.readout.layer)))
+
+
 NETWORKS = {
     "looped": looped_mlp(4, 6, 3),
     "layered-1": layered((4, 6, 3)),
     "layered-2": layered((4, 6, 5, 3)),
     "layered-3": layered((4, 5, 6, 4, 3)),
     "hard-sigmoid": layered((4, 6, 3), "hard_sigmoid", "squared_error"),
+    "convolution": conv_net((4, 5, 2), (3, 2), 3, activation="hard_sigmoid"),
+    "convolution-dense": _with_a_loop(conv_net((5, 4, 1), (3,), 3, activation="tanh")),
     "transformer": energy_transformer(5, 3, width=6),
     "transformer-masked": energy_transformer(
         5, 4, width=3, heads=1, head_size=5, outputs=2, memories=4, causal=True

@@ -56,7 +56,8 @@ class NumbaBackend(Backend):
             if link is not None and link.source == INPUT and link.whole:
                 self._add_input(link, x, drive)
             elif link is not None and link.source == ONE:
-                drive[:, network.columns[link.target]] += self._params[link.block]
+                everywhere = np.tile(self._params[link.block], link.positions)
+                drive[:, network.columns[link.target]] += everywhere
             else:
                 parts = coupling.drive(self._params[coupling.name], x)
                 for name, part in zip(coupling.layers, parts, strict=True):

@@ -48,7 +48,7 @@ def add_energy_difference(
                 continue
             d = by_sample(network.of(link.target, gap))
             if link.source == ONE:
-                block += d.sum(0)
+                block += d.reshape(-1, link.fan_out).sum(0)
                 continue
             if link.source == INPUT:
                 _add_correlation(link, block, clamped.x, d)

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 from typing import Literal
 
 from engine.border import checked
 from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution, Window
 from engine.couplings.coupling import Coupling
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.couplings.readout import SoftmaxReadout, SquaredError
@@ -53,6 +55,43 @@ def layered(
     top = names[-1]
     reader = SquaredError(top) if readout == "squared_error" else SoftmaxReadout(top, sizes[-1])
     return Network(sizes[0], layers, tuple(couplings), reader)
+
+
+@checked
+def conv_net(
+    image: tuple[int, int, int],
+    channels: Sequence[int],
+    outputs: int,
+    *,
+    kernel: int = 3,
+    stride: int = 2,
+    activation: str = "relu",
+) -> Network:
+    """Build layers of pixels, each seen by the next through windows of the one before it.
+
+    `image` is `(height, width, channels)` of the input, `channels` are those of the layers. A
+    window has `kernel x kernel` pixels, with a border of zeros of half its size; `stride` pixels on
+    comes the next. All units of the last layer are read out by softmax.
+    """
+    if not channels:
+        raise EngineError("a convolutional network needs the channels of at least one layer.")
+    check_count("kernel", kernel)
+    check_count("stride", stride)
+    window = Window(kernel, stride, padding=kernel // 2)
+    names = [f"layer{k + 1}" for k in range(len(channels))]
+    layers: list[Layer] = []
+    couplings: list[Coupling] = [InputConvolution("W_1", names[0], image, *window)]
+    couplings += [
+        Convolution(f"W_{k + 2}", below, above, *window)
+        for k, (below, above) in enumerate(pairwise(names))
+    ]
+    height, width, _ = image
+    for k, (name, count) in enumerate(zip(names, channels, strict=True)):
+        height, width = window.reached(height), window.reached(width)
+        layers.append(Layer(name, (height, width, count), activation))
+        start = _bias_start(activation)
+        couplings.append(ChannelBias(f"b_{k + 1}", name, height * width, start))
+    return Network(prod(image), tuple(layers), tuple(couplings), SoftmaxReadout(names[-1], outputs))
 
 
 @checked
