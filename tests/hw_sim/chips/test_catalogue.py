@@ -31,6 +31,7 @@ def test_what_a_chip_does_is_what_it_says_needs_a_price(chip: Chip) -> None:
     backend.accumulate(clamped, free, gradient, cost=1.0)
     backend.apply(-gradient)
     assert {key[2] for key, _ in backend.counts} == set(chip.events)
+    assert (backend.most_writes > 0) == bool(backend.footprint.cells)  # only cells wear
     for name in chip.technologies:
         for kind in chip.events:
             assert shipped_technologies()[name].price("energy", kind).name == kind
