@@ -1,1 +1,1 @@
-"""Simulated hardware: substrates that count, prices, and bills."""
+"""Simulated hardware: chips that count, what events cost, rivals, and an audit."""

@@ -1,4 +1,4 @@
-"""What a run did: exact integers by phase, place and kind. What it costs is in `hw_sim.cost`."""
+"""What a run did: exact integers by phase, place and kind. What it costs is in `hw_sim.prices`."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The compiled digital substrate: integer words, one after the other (see `hw_sim.layout`)."""
+"""The compiled digital chip: integer words, one after the other."""
 
 import numpy as np
 from numba import njit

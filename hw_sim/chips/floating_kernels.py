@@ -323,10 +323,10 @@ def softmax_errors(n, wires, targets, work, tally):
         for k in range(first, first + outputs):
             work.error[k] = math.exp(work.logits[0, k] - largest)
             norm = norm + work.error[k]
-            tally[place, ACTIVATION] += 1
         for k in range(first, first + outputs):
             work.error[k] = work.error[k] / norm - targets[n, k]
-            tally[place, STATE_WRITE] += 1
+        tally[place, ACTIVATION] += outputs
+        tally[place, STATE_WRITE] += outputs
 
 
 # --- Event driven --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How the kernels are handed a network: tables, words of memory, and the kinds of counted events.
+"""How the kernels are handed a network: tables, and words of memory.
 
 Kernels are scalar code. Samples run one by one, as on a chip that holds one of them; nothing is
 allocated, sliced or summed as a whole, so that `hw_sim.audit` can run the same source in Python on

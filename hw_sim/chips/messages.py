@@ -128,7 +128,7 @@ def messages(params: Params, ways: tuple[Way, ...], dtype: npt.DTypeLike) -> Mes
 
 @lru_cache(maxsize=256)
 def _message_tables(network: Network, ways: tuple[Way, ...]) -> tuple[IntArray, IntArray]:
-    """Return one row for each way (columns: see `hw_sim.layout`), and the units they gather."""
+    """Return one row for each way (columns: see `Messages`), and the units they gather."""
     first = {name: span.start for name, span in network.columns.items()} | {INPUT: 0, OUTPUT: 0}
     place = {name: k for k, name in enumerate(network.columns)} | {OUTPUT: len(network.layers)}
     rows, lists, block, listed = [], [np.zeros(0, np.int64)], 0, 0

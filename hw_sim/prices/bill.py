@@ -1,4 +1,4 @@
-"""What a run costs: counts times prices, with their ranges. Comparisons: `hw_sim.break_even`.
+"""What a run costs: counts times prices, with their ranges. `break_even` compares two.
 
 Energies are in joules, latencies in seconds, areas in square metres.
 """

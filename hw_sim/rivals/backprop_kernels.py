@@ -1,4 +1,4 @@
-"""Compiled backprop through the steps of one tanh layer (see `hw_sim.layout`)."""
+"""Compiled backprop through the steps of one tanh layer, in scalar code like that of chips."""
 
 import math
 from typing import Any, NamedTuple

@@ -1,0 +1,69 @@
+"""How a network is laid out for the kernels: every message by hand."""
+
+import numpy as np
+import pytest
+
+from engine.couplings.link import Link
+from hw_sim.chips.messages import Way, feeds, input_ways, layer_table, recurrent_ways, wires
+from tests.hw_sim.chips.patches import NETWORKS, params_of
+
+
+def test_messages_follow_one_another_by_the_units_that_send() -> None:
+    """Line 0 to 8, map 9 to 23, seen 24 to 35: up from the line, down from the map, and across.
+
+    Columns: source, target, place, positions, rows, columns, block, reads, writes.
+    """
+    network = NETWORKS["patches"]
+    table = wires(params_of(network), np.float64).messages.table
+    up, down, across = table
+    assert up.tolist() == [0, 9, 1, 5, 4, 3, 0, 0, -1]
+    assert down.tolist() == [9, 0, 0, 5, 3, 4, 12, -1, 20]
+    assert across.tolist() == [9, 9, 1, 1, 15, 15, 24, -1, -1]
+    fed = feeds(params_of(network), np.float64).messages.table
+    assert fed.tolist() == [[0, 0, 0, 1, 11, 9, 0, -1, -1], [0, 24, 2, 6, 4, 2, 99, 0, -1]]
+    assert layer_table(network)[:, :2].tolist() == [[0, 9], [9, 24], [24, 36]]
+
+
+def test_a_block_is_held_in_the_order_in_which_it_is_read() -> None:
+    network = NETWORKS["patches"]
+    params = params_of(network)
+    sent = wires(params, np.float64).messages
+    block = params["W_p"]
+    np.testing.assert_array_equal(sent.weights[:12], block.ravel())
+    np.testing.assert_array_equal(sent.weights[12:24], block.T.ravel())
+    np.testing.assert_array_equal(sent.weights[24:], params["W_self"].ravel())
+    gather = network.links["W_p"].gather.ravel()
+    np.testing.assert_array_equal(sent.gather, np.concatenate([gather, gather]))
+
+
+def test_a_bias_lies_at_every_place_that_shares_it() -> None:
+    network = NETWORKS["patches"]
+    params = params_of(network)
+    params["b"][...], params["c"][...] = np.arange(15.0), [-1.0, 2.0]
+    fed = feeds(params, np.float64)
+    assert fed.bias.tolist() == [0.0] * 9 + list(range(15)) + [-1.0, 2.0] * 6
+    assert fed.biased.tolist() == [0] * 9 + [1] * 27
+
+
+def test_a_read_out_by_token_is_one_message_to_all_outputs() -> None:
+    network = NETWORKS["tokens"]
+    held = wires(params_of(network), np.int64)
+    assert held.readout.table.tolist() == [[0, 0, 1, 4, 3, 2, 0, 0, -1]]
+    assert held.readout.weights.dtype == np.int64
+    assert (held.first, held.last, held.bias.shape) == (0, 12, (2,))
+
+
+@pytest.mark.parametrize(("positions", "apart"), [(1, False), (2, True), (3, True)])
+def test_only_what_is_heard_several_times_is_read_apart(positions: int, apart: bool) -> None:
+    gather = np.arange(2 * positions).reshape(positions, 2)[:, ::-1]
+    link = Link("W", "low", "top", 2 * positions, gather, 3)
+    assert Way(link, backwards=True).apart is apart
+    assert Way(link).apart is False
+    assert (Way(link).ends, Way(link, True).ends) == (("low", "top"), ("top", "low"))
+    assert (Way(link).shape, Way(link, True).shape) == ((2, 3), (3, 2))
+
+
+def test_two_couplings_between_the_same_layers_are_two_messages_each_way() -> None:
+    network = NETWORKS["doubled"]
+    assert [way.link.block for way in recurrent_ways(network)] == ["W_a", "W_b", "W_b", "W_a"]
+    assert [way.link.block for way in input_ways(network)] == ["W_1", "W_2"]
