@@ -28,7 +28,7 @@ def check_network(network: Network) -> None:
         if coupling.name not in network.links:  # arrays hold blocks of products, and only those
             kind = type(coupling).__name__
             raise EngineError(
-                f"coupling '{coupling.name}' ({kind}) is no link: no chip has a model of it."
+                f"coupling '{coupling.name}' ({kind}) has no model in hw_sim: it is no link."
             )
     if network.reading is None:
         raise EngineError(f"the read-out {type(network.readout).__name__} has no model in hw_sim.")

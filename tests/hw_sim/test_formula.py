@@ -233,5 +233,5 @@ def test_a_transformer_holds_its_results_in_between() -> None:
 @pytest.mark.parametrize("make", [DigitalBackend, CrossbarBackend, SpikingBackend])
 def test_no_chip_runs_attention(make: Any) -> None:
     params = initial_params(TRANSFORMER, np.random.default_rng(0), np.float64)
-    with pytest.raises(EngineError, match=r"\(Embedding\) is no link: no chip has a model of it"):
+    with pytest.raises(EngineError, match=r"\(Embedding\) has no model in hw_sim: it is no link"):
         make(TRANSFORMER, params)

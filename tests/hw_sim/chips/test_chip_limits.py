@@ -289,7 +289,9 @@ def test_what_has_no_model_is_named() -> None:
         vocabulary=3, length=2, width=2, heads=1, head_size=2, outputs=2, memories=0
     )
     params = initial_params(tokens, np.random.default_rng(0), np.float64)
-    with pytest.raises(EngineError, match=r"coupling '.*' \(Embedding\) is no link: no chip has"):
+    with pytest.raises(
+        EngineError, match=r"coupling '.*' \(Embedding\) has no model in hw_sim: it is no link"
+    ):
         DigitalBackend(tokens, params)
 
     class Sharper(SoftmaxReadout):
