@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import FloatArray, IntArray, checked_precision
+from engine.arrays import Array, FloatArray, IntArray, checked_precision
 from engine.border import checked
 from engine.errors import EngineError
 from engine.model.network import Network
@@ -69,6 +69,11 @@ class Params(Mapping[str, FloatArray]):
         for name in (link.block for link in self.network.links.values() if link.tied):
             if not np.array_equal(self[name], self[name].T):
                 raise EngineError(f"lateral block '{name}' is not symmetric.")
+
+
+def unpack(network: Network, theta: Array) -> dict[str, Array]:
+    """Return the parameter blocks as views of `theta (network.size,)`, of any library."""
+    return {name: theta[block.span].reshape(block.shape) for name, block in network.blocks.items()}
 
 
 @lru_cache(maxsize=64)

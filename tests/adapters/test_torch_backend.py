@@ -2,6 +2,7 @@ import importlib
 import sys
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,12 +21,15 @@ LOOPED = looped_mlp(4, 8, 3)
 
 
 def build(
-    network: Network = LOOPED, dtype: type[np.floating] = np.float64, gain: float = 1.0
+    network: Network = LOOPED,
+    dtype: type[np.floating] = np.float64,
+    gain: float = 1.0,
+    **options: Any,
 ) -> TorchBackend:
     params = initial_params(network, np.random.default_rng(3), dtype)
     if "W_rec" in params:
         params["W_rec"][...] *= gain
-    return TorchBackend(network, params, "cpu")
+    return TorchBackend(network, params, "cpu", **options)
 
 
 def inputs(samples: int = 12) -> np.ndarray:
@@ -141,7 +145,7 @@ def test_memory_does_not_grow_with_the_steps(monkeypatch: pytest.MonkeyPatch, so
 
 
 def test_settled_samples_leave_the_computation(evaluations: list[torch.Tensor]) -> None:
-    backend = build()
+    backend = build(check_every=1)
     found = backend.settle(backend.clamp(inputs()), relaxation=Relaxation(100, 1e-6))
     assert len(set(found.steps)) > 1
     assert sum(len(state) for state in evaluations) == found.steps.sum()
