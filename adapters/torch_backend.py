@@ -5,6 +5,7 @@ states and gradients stay on the device.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -43,7 +44,9 @@ class TorchBackend(Backend):
         check_every: int | None = None,
     ) -> None:
         self.device = pick_device(device, params.theta.dtype)
-        self.pace = Pace.of(self.device) if check_every is None else Pace(check_every)
+        self.pace = Pace.of(self.device)
+        if check_every is not None:
+            self.pace = replace(self.pace, check_every=check_every)
         super().__init__(network, params)
 
     @property

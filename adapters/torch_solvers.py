@@ -36,8 +36,8 @@ class Pace:
 
     @staticmethod
     def of(device: torch.device) -> "Pace":
-        """Return what suits a device."""
-        return Pace(2) if device.type == "cpu" else Pace(8)
+        """Return what suits a device: the CPU answers at once, to ask another is to wait."""
+        return Pace(1) if device.type == "cpu" else Pace(8, gathers=False)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Solver(Protocol):
     """How the next state follows from `T(s)`, for the samples that still move."""
 
     def residual(self, displacement: Tensor) -> Tensor:
-        """`max_u |T(s)_u - s_u|` of every sample, `(samples,)`."""
+        """`max_u |T(s)_u - s_u|` of every sample, `(samples,)`; uses the displacement up."""
 
     def select(self, rows: Tensor) -> None:
         """Forget all other samples."""
@@ -139,7 +139,8 @@ def settle(
         reach = solver.residual(image - state)
         steps, residual = steps + moving, torch.where(moving, reach, residual)
         moving = moving & (reach > relaxation.tolerance)  # false for NaN, which stops the sample
-        if step % pace.check_every == 0 and step < relaxation.max_steps:
+        asks = step % pace.check_every == 0 and step < relaxation.max_steps
+        if asks:
             rows = moving.nonzero()[:, 0] if pace.gathers else None
             if not (moving.any() if rows is None else len(rows)):
                 break
@@ -153,7 +154,8 @@ def settle(
                     for kept in (state, image, reach, steps, residual, moving)
                 )
         advanced = solver.advance(phase, state, image, reach)
-        state = torch.where(moving[:, None], advanced, state)
+        all_move = asks and pace.gathers
+        state = advanced if all_move else torch.where(moving[:, None], advanced, state)
     ended.write(state, steps, residual)
     return ended.state, ended.steps, ended.residual
 
@@ -166,7 +168,7 @@ class FixedPoint:
 
     def residual(self, displacement: Tensor) -> Tensor:
         """The largest displacement."""
-        return displacement.abs().amax(-1)
+        return displacement.abs_().amax(-1)
 
     def select(self, rows: Tensor) -> None:
         """Nothing to forget."""
@@ -189,7 +191,7 @@ class Alternating:
         """The largest displacement; after a step the second half has none."""
         if self._second_settled:
             displacement = torch.where(self._first, displacement, 0.0)
-        return displacement.abs().amax(-1)
+        return displacement.abs_().amax(-1)
 
     def select(self, rows: Tensor) -> None:
         """Nothing to forget."""
@@ -225,7 +227,7 @@ class Anderson:
 
     def residual(self, displacement: Tensor) -> Tensor:
         """The largest displacement."""
-        return displacement.abs().amax(-1)
+        return displacement.abs_().amax(-1)
 
     def select(self, rows: Tensor) -> None:
         """Forget the history of all other samples."""

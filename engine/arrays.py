@@ -1,8 +1,9 @@
 """Array types, and the one trick that lets a formula serve numpy and torch alike."""
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,19 +18,24 @@ Array: TypeAlias = Any
 """A numpy array or a torch tensor: the formulas use only operations that both share."""
 
 
-@runtime_checkable
-class Tensor(Protocol):
+class Tensor(ABC):
     """What tells an array of a library with devices, as torch is, from one of numpy."""
 
     shape: tuple[int, ...]
     dtype: Any
     device: Any
 
+    @abstractmethod
     def is_contiguous(self) -> bool:
         """Whether its values lie one after the other, the last index first to change."""
 
+    @abstractmethod
     def untyped_storage(self) -> Any:
         """The memory that it is a view of."""
+
+    @classmethod
+    def __subclasshook__(cls, kind: type) -> bool:
+        return hasattr(kind, "untyped_storage")
 
 
 if TYPE_CHECKING:

@@ -103,12 +103,11 @@ def _adam(
     rate: float,
     eps: float,
 ) -> None:
-    """Do what `kernels.adam` does to arrays of another library, in whole operations."""
-    first += shares[0] * (gradient - first)
-    second += shares[1] * (gradient * gradient - second)
-    root = namespace(gradient).sqrt(second * correction)
-    root += eps
-    namespace(gradient).divide(first * rate, root, out=gradient)
+    """Do what `kernels.adam` does to tensors, in as few passes as they have operations for."""
+    first.lerp_(gradient, shares[0])
+    second.mul_(1 - shares[1]).addcmul_(gradient, gradient, value=shares[1])
+    root = second.sqrt().mul_(correction**0.5).add_(eps)
+    namespace(gradient).divide(first, root, out=gradient).mul_(rate)
 
 
 def _check_call(gradient: Array, memory: Array, moments: int, step: int) -> None:
