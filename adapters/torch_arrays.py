@@ -13,6 +13,7 @@ from engine.model.params import unpack as unpack
 
 try:
     import torch as torch
+    from torch.fx.experimental.proxy_tensor import make_fx as make_fx
 except ModuleNotFoundError as error:
     raise ImportError('the torch adapters need torch: pip install "settle[torch]".') from error
 

@@ -4,7 +4,7 @@ It computes by the formulas of `engine.model.dynamics` and keeps no autograd gra
 states and gradients stay on the device.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from adapters.torch_arrays import Device, check_precision, pick_device, to_tensor, torch, unpack
 from adapters.torch_faults import Faults
-from adapters.torch_solvers import Pace, Phase, settle
+from adapters.torch_phase import CompiledImage, Phase, image_of
+from adapters.torch_solvers import Pace, settle
 from engine.arrays import Array, by_sample
 from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
 from engine.border import checked
@@ -29,7 +30,9 @@ Tensor = torch.Tensor
 class TorchBackend(Backend):
     """`network` on a torch device; `auto` takes the fastest one there is.
 
-    Every `check_every` steps of a relaxation it asks the device whether all samples have settled.
+    Every `check_every` steps of a relaxation it asks the device whether all samples have settled,
+    by default as often as suits it. With `compiled` the steps run through `torch.compile`, which
+    takes its time for the first batch of each size.
     """
 
     joins_phases: ClassVar[bool] = True
@@ -41,12 +44,17 @@ class TorchBackend(Backend):
         network: Network,
         params: Params,
         device: Device = "auto",
+        compiled: bool = False,
         check_every: int | None = None,
     ) -> None:
         self.device = pick_device(device, params.theta.dtype)
         self.pace = Pace.of(self.device)
         if check_every is not None:
             self.pace = replace(self.pace, check_every=check_every)
+        self._compute: Callable[..., Tensor] = image_of
+        if compiled:  # which wants shapes that stay
+            self.pace = replace(self.pace, gathers=False)
+            self._compute = CompiledImage(self.device)
         super().__init__(network, params)
 
     @property
@@ -106,7 +114,8 @@ class TorchBackend(Backend):
     @torch.inference_mode()
     def _relax(self, clamped: Clamped, plan: Plan, start: Tensor | None) -> Sequence[Equilibrium]:
         """Relax the betas of a stage as one batch: half the calls, of twice the rows."""
-        batch = Phase(self.network, self._blocks, clamped.x, clamped.y, clamped.drive)
+        held = (self.network, self._blocks, clamped.x, clamped.y, clamped.drive)
+        batch = Phase(*held, compute=self._compute)
         begin: Any = dynamics.activate(self.network, clamped.drive) if start is None else start
         found: list[Equilibrium] = []
         for betas, relaxation in plan:

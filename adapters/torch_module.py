@@ -20,7 +20,8 @@ import numpy as np
 
 from adapters.torch_arrays import CPU, Blocks, to_tensor, torch
 from adapters.torch_autograd import symmetrise
-from adapters.torch_solvers import Phase, settle
+from adapters.torch_phase import Phase
+from adapters.torch_solvers import settle
 from engine.arrays import Array, FloatArray, by_sample
 from engine.backend import Relaxation
 from engine.errors import DivergenceError, EngineError

@@ -4,13 +4,13 @@ A sample that has settled keeps its state. What the loop holds is the state of t
 `anderson` their last few steps: nothing grows with the number of steps.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
-from adapters.torch_arrays import Blocks, torch
+from adapters.torch_arrays import torch
+from adapters.torch_phase import Phase
 from engine.backend import Relaxation
 from engine.errors import check_count
-from engine.model import dynamics
 from engine.model.network import Network
 
 Tensor = torch.Tensor
@@ -38,48 +38,6 @@ class Pace:
     def of(device: torch.device) -> "Pace":
         """Return what suits a device: the CPU answers at once, to ask another is to wait."""
         return Pace(1) if device.type == "cpu" else Pace(8, gathers=False)
-
-
-@dataclass(frozen=True)
-class Phase:
-    """The map `T` of a batch: all that it depends on but the state."""
-
-    network: Network
-    blocks: Blocks
-    x: Tensor
-    y: Tensor | None
-    drive: Tensor
-    beta: Tensor | None = None
-    """Nudge of every sample, `(samples, 1)`; `None` is the free phase."""
-
-    def image(self, state: Tensor) -> Tensor:
-        """`T(s)`, `(samples, units)`."""
-        drive = self.drive + dynamics.recurrent_drive(self.network, self.blocks, self.x, state)
-        if self.beta is not None:
-            drive = drive - self.beta * dynamics.nudge(self.network, self.blocks, state, self.y)
-        image: Tensor = dynamics.activate(self.network, drive)
-        return image
-
-    def nudged(self, betas: tuple[float, ...]) -> "Phase":
-        """Return the map of the batch under each of the betas, one below the other."""
-        if betas == (0.0,):
-            return self
-        samples, times = len(self.x), len(betas)
-        # Filled on the device: a list would have to be uploaded.
-        beta = torch.cat([self.drive.new_full((samples, 1), beta) for beta in betas])
-        if times == 1:
-            return replace(self, beta=beta)
-        y = None if self.y is None else self.y.repeat(times, 1)
-        return replace(
-            self, x=self.x.repeat(times, 1), y=y, drive=self.drive.repeat(times, 1), beta=beta
-        )
-
-    def select(self, rows: Tensor) -> "Phase":
-        """Return the map of some of the samples."""
-        x, drive = self.x.index_select(0, rows), self.drive.index_select(0, rows)
-        y = None if self.y is None else self.y.index_select(0, rows)
-        beta = None if self.beta is None else self.beta.index_select(0, rows)
-        return replace(self, x=x, y=y, drive=drive, beta=beta)
 
 
 class Solver(Protocol):

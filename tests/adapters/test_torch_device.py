@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from adapters import torch_solvers
+from adapters import torch_phase
 from adapters.torch_backend import TorchBackend
 from adapters.torch_solvers import Pace
 from engine.backend import Relaxation
@@ -142,7 +142,7 @@ def test_the_watch_sees_a_read_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> N
     x, y = map(backend.own, data(LOOPED))
     run = started(backend, training)
     train_step(backend, x, y, training, run, 10)
-    image: Callable[..., torch.Tensor] = torch_solvers.Phase.image
+    image: Callable[..., torch.Tensor] = torch_phase.Phase.image
     reads_of = (lambda s: s.item(), float, bool, lambda s: s.numpy(), lambda s: s.tolist())
     for read in (*reads_of, np.asarray, lambda s: s.nonzero(), lambda s: s[None][s[None] > 0]):
 
@@ -150,7 +150,7 @@ def test_the_watch_sees_a_read_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> N
             read(state.sum())
             return image(phase, state)
 
-        monkeypatch.setattr(torch_solvers.Phase, "image", reading)
+        monkeypatch.setattr(torch_phase.Phase, "image", reading)
         with watched() as reads:
             train_step(backend, x, y, training, run, 10)
         assert sum(reads.values()) >= training.free.max_steps
