@@ -173,17 +173,15 @@ def checked_sum(theta: FloatArray, update: FloatArray) -> FloatArray:
 
 def check_apart(name: str, array: FloatArray, others: Mapping[str, Any]) -> None:
     """Refuse an array to write into that shares memory with one that is read meanwhile."""
+    kind: type = np.ndarray if isinstance(array, np.ndarray) else Tensor
+    may_share = np.may_share_memory if kind is np.ndarray else _share_storage
     for other, read in others.items():
-        if _share_memory(array, read):
+        if isinstance(read, kind) and may_share(array, read):
             raise EngineError(f"{name} shares memory with {other}, which is read meanwhile.")
 
 
-def _share_memory(one: Any, other: Any) -> bool:
-    """Tell whether two arrays of one library may overlap."""
-    if isinstance(one, np.ndarray):
-        return isinstance(other, np.ndarray) and np.may_share_memory(one, other)
-    if not isinstance(other, Tensor):
-        return False
+def _share_storage(one: Any, other: Any) -> bool:
+    """Tell whether two tensors are views of one memory."""
     return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
 
 

@@ -435,6 +435,8 @@ class Backend(ABC):
 
     def _own_matrix(self, name: str, value: Any, columns: int) -> Array:
         """Return a checked matrix of its own arrays, whatever it is given in."""
+        if not self.remote:  # as most are, in every step of a training
+            return checked_matrix(name, value, columns, self.dtype)
         inside = self._is_own(value)
         matrix = self._matrix(name, value, columns, inside)
         return matrix if inside else self.own(matrix)

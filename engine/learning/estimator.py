@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from engine.arrays import Array, OwnArray, namespace, number
+from engine.arrays import Array, OwnArray
 from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
 from engine.border import checked
 from engine.errors import EngineError, NudgeWarning
@@ -211,8 +211,10 @@ def _pairs(estimator: Estimator) -> list[tuple[float, float | None, float]]:
 def _how(equilibrium: Equilibrium) -> tuple[Any, Any]:
     """Return the mean number of steps, and the share of samples that did not converge."""
     steps, converged = equilibrium.steps, equilibrium.converged
-    count, settled = len(steps), namespace(converged).count_nonzero(converged)
-    return number(steps.sum()) / count, 1.0 - settled / count
+    count = len(steps)
+    if isinstance(steps, np.ndarray):
+        return float(steps.sum()) / count, 1.0 - int(np.count_nonzero(converged)) / count
+    return steps.sum() / count, 1.0 - converged.sum() / count
 
 
 def _mean(backend: Backend, costs: Array, clamped: Clamped) -> Any:

@@ -116,19 +116,40 @@ def descend(backend: Backend, training: Training, run: Run, total: int) -> None:
         run.gradient[network.blocks[name].span] = 0.0
     rate = training.optimizer.lr * scheduled(training.schedule, run.step, total)
     update = training.optimizer.update(run.gradient, run.memory, run.step, rate)
-    decaying, cap = training.decay.keys() - set(training.frozen), training.spectral_cap
-    if decaying or cap is not None:
-        held = backend.params if isinstance(update, np.ndarray) else backend.blocks
-        change = unpack(network, update)
-        for name in decaying:
-            change[name] -= rate * _decay(backend, training, run, name) * held[name]
-        if cap is not None:
-            _cap(backend, cap, run, held, change)
+    if training.decay or training.spectral_cap is not None:
+        _decay_and_cap(backend, training, run, rate, update)
     backend.apply(update)
     run.step += 1
 
 
-def _decay(backend: Backend, training: Training, run: Run, name: str) -> Any:
+def _decay_and_cap(
+    backend: Backend, training: Training, run: Run, rate: float, update: Array
+) -> None:
+    """Change the update in place: add the decay, and lead to recurrent blocks under the cap.
+
+    Both are part of the update, so that a substrate writes each weight once.
+    """
+    network, cap = backend.network, training.spectral_cap
+    decaying = training.decay.keys() - set(training.frozen)
+    capped = [] if cap is None else [coupling.name for coupling in network.recurrent]
+    held = backend.params if isinstance(update, np.ndarray) else backend.blocks
+    change = unpack(network, update, {*decaying, *capped})
+    for name in decaying:
+        change[name] -= rate * _decay_of(backend, training, run, name) * held[name]
+    if cap is None:
+        return
+    now = {name: held[name] for name in capped}
+    then = {name: block + change[name] for name, block in now.items()}
+    if cap.is_exact(run.step):
+        then = {name: backend.host(block) for name, block in then.items()}
+    cap.enforce(network, then, run.step, run.vectors)
+    for name, block in then.items():
+        change[name][...] = (block if type(block) is type(update) else backend.own(block)) - now[
+            name
+        ]
+
+
+def _decay_of(backend: Backend, training: Training, run: Run, name: str) -> Any:
     """Return the decay of a block, as an array where the run lies."""
     decay = training.decay[name]
     if isinstance(run.gradient, np.ndarray):
@@ -138,30 +159,6 @@ def _decay(backend: Backend, training: Training, run: Run, name: str) -> Any:
     if name not in run.settings:
         run.settings[name] = backend.own(np.asarray(decay))
     return run.settings[name]
-
-
-def _cap(
-    backend: Backend,
-    cap: SpectralCap,
-    run: Run,
-    held: Mapping[str, Array],
-    change: Mapping[str, Array],
-) -> None:
-    """Alter a change of the blocks in place so that it leads to recurrent ones under the cap.
-
-    The cap is part of the update, so that a substrate writes each weight once.
-    """
-    names = [coupling.name for coupling in backend.network.recurrent]
-    blocks = {name: held[name] + change[name] for name in names}
-    if cap.is_exact(run.step):
-        seen = {name: backend.host(block) for name, block in blocks.items()}
-        cap.enforce(backend.network, seen, run.step, run.vectors)
-        inside = not isinstance(run.gradient, np.ndarray)
-        blocks = {name: backend.own(block) for name, block in seen.items()} if inside else seen
-    else:
-        cap.enforce(backend.network, blocks, run.step, run.vectors)
-    for name, block in blocks.items():
-        change[name][...] = block - held[name]
 
 
 @checked

@@ -1,6 +1,6 @@
 """Parameters: one flat array, whose named blocks are views of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -71,9 +71,13 @@ class Params(Mapping[str, FloatArray]):
                 raise EngineError(f"lateral block '{name}' is not symmetric.")
 
 
-def unpack(network: Network, theta: Array) -> dict[str, Array]:
-    """Return the parameter blocks as views of `theta (network.size,)`, of any library."""
-    return {name: theta[block.span].reshape(block.shape) for name, block in network.blocks.items()}
+def unpack(
+    network: Network, theta: Array, names: Collection[str] | None = None
+) -> dict[str, Array]:
+    """Return all parameter blocks, or some, as views of `theta (network.size,)` of any library."""
+    blocks = network.blocks
+    named = {name: blocks[name] for name in (blocks if names is None else names)}
+    return {name: theta[block.span].reshape(block.shape) for name, block in named.items()}
 
 
 @lru_cache(maxsize=64)
