@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import EngineError
-from engine.model.network import Network
+from engine.model.params import unpack as unpack
 
 try:
     import torch as torch
+    from torch.fx.experimental.proxy_tensor import make_fx as make_fx
 except ModuleNotFoundError as error:
     raise ImportError('the torch adapters need torch: pip install "settle[torch]".') from error
 
@@ -58,11 +59,6 @@ def to_tensor(
 ) -> torch.Tensor:
     """Copy an array to the device; the copy never shares the array's memory."""
     return torch.tensor(np.asarray(array, dtype), device=device)
-
-
-def unpack(network: Network, theta: torch.Tensor) -> Blocks:
-    """Return the parameter blocks as views of `theta (network.size,)`."""
-    return {name: theta[block.span].reshape(block.shape) for name, block in network.blocks.items()}
 
 
 def _computes_in(device: str, dtype: npt.DTypeLike) -> bool:

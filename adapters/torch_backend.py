@@ -1,27 +1,60 @@
 """The contract on torch: the same network on a CPU, a CUDA GPU or an Apple GPU.
 
-It computes by the formulas of `engine.model.dynamics` and keeps no autograd graph.
+It computes by the formulas of `engine.model.dynamics` and keeps no autograd graph. Parameters,
+states and gradients stay on the device.
 """
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from adapters.torch_arrays import Device, check_precision, pick_device, to_tensor, torch, unpack
-from adapters.torch_solvers import Phase, settle
-from engine.arrays import FloatArray, checked_sum
-from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from adapters.torch_faults import Faults
+from adapters.torch_phase import CompiledImage, Phase, image_of
+from adapters.torch_solvers import Pace, settle
+from engine.arrays import Array, by_sample
+from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
 from engine.border import checked
+from engine.couplings.coupling import Coupling
 from engine.model import dynamics
 from engine.model.network import Network
 from engine.model.params import Params
 
+Tensor = torch.Tensor
+
 
 class TorchBackend(Backend):
-    """`network` on a torch device; `auto` takes the fastest one there is."""
+    """`network` on a torch device; `auto` takes the fastest one there is.
+
+    Every `check_every` steps of a relaxation it asks the device whether all samples have settled,
+    by default as often as suits it. With `compiled` the steps run through `torch.compile`, which
+    takes its time for the first batch of each size.
+    """
+
+    joins_phases: ClassVar[bool] = True
+    remote: ClassVar[bool] = True
 
     @checked
-    def __init__(self, network: Network, params: Params, device: Device = "auto") -> None:
+    def __init__(
+        self,
+        network: Network,
+        params: Params,
+        device: Device = "auto",
+        compiled: bool = False,
+        check_every: int | None = None,
+    ) -> None:
         self.device = pick_device(device, params.theta.dtype)
+        self.pace = Pace.of(self.device)
+        if check_every is not None:
+            self.pace = replace(self.pace, check_every=check_every)
+        self._compute: Callable[..., Tensor] = image_of
+        if compiled:  # which wants shapes that stay
+            self.pace = replace(self.pace, gathers=False)
+            self._compute = CompiledImage(self.device)
         super().__init__(network, params)
 
     @property
@@ -32,71 +65,144 @@ class TorchBackend(Backend):
     @property
     def params(self) -> Params:
         """A copy of the parameters on the device; read only, so that no write is lost silently."""
-        theta = self._theta.cpu().numpy().copy()
+        theta = self.host(self._theta).copy()
         theta.flags.writeable = False
         return Params(self.network, theta)
+
+    @property
+    def blocks(self) -> Mapping[str, Tensor]:
+        """The parameter blocks on the device."""
+        return self._blocks
+
+    def own(self, array: npt.NDArray[Any]) -> Tensor:
+        """Copy a numpy array to the device."""
+        if isinstance(array, torch.Tensor):
+            return array
+        dtype = self._dtype if array.dtype.kind == "f" else array.dtype
+        return to_tensor(array, dtype, self.device)
+
+    def host(self, array: Array) -> npt.NDArray[Any]:
+        """Read a tensor."""
+        if isinstance(array, np.ndarray):
+            return array
+        read: npt.NDArray[Any] = array.cpu().numpy()
+        return read
+
+    def check_finite(self) -> None:
+        """Ask the device for the first fault, and raise it."""
+        self._faults.tell()
 
     @torch.inference_mode()
     def _load(self, params: Params) -> None:
         check_precision(self.device, params.theta.dtype)
         self._dtype = params.theta.dtype
-        self._theta = self._tensor(params.theta)
+        self._theta = self.own(params.theta)
         self._blocks = unpack(self.network, self._theta)
+        self._faults = Faults(self.device)
 
     @torch.inference_mode()
-    def _drive(self, x: FloatArray) -> torch.Tensor:
-        drive: torch.Tensor = dynamics.clamped_drive(self.network, self._blocks, self._tensor(x))
+    def _drive(self, x: Tensor) -> Tensor:
+        drive: Tensor = dynamics.clamped_drive(self.network, self._blocks, x)
         return drive
 
-    @torch.inference_mode()
     def _relax_one(
-        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
+        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: Tensor | None
     ) -> Equilibrium:
-        x = self._tensor(clamped.x)
-        y = None if clamped.y is None else self._tensor(clamped.y)
-        phase = Phase(self.network, self._blocks, x, y, clamped.drive, beta)
-        if start is None:
-            state = dynamics.activate(self.network, clamped.drive)
-        else:
-            state = self._tensor(start)
-        state, steps, residual = settle(phase, state, relaxation)
-        converged = residual <= relaxation.tolerance
-        return Equilibrium(
-            state.cpu().numpy(),
-            steps.cpu().numpy(),
-            residual.cpu().numpy(),
-            converged.cpu().numpy(),
-            beta,
-        )
+        (found,) = self._relax(clamped, (((beta,), relaxation),), start)
+        return found
+
+    @torch.inference_mode()
+    def _relax(self, clamped: Clamped, plan: Plan, start: Tensor | None) -> Sequence[Equilibrium]:
+        """Relax the betas of a stage as one batch: half the calls, of twice the rows."""
+        held = (self.network, self._blocks, clamped.x, clamped.y, clamped.drive)
+        batch = Phase(*held, compute=self._compute)
+        begin: Any = dynamics.activate(self.network, clamped.drive) if start is None else start
+        found: list[Equilibrium] = []
+        for betas, relaxation in plan:
+            begin = found[0].state if found else begin
+            side_by_side = begin if len(betas) == 1 else begin.repeat(len(betas), 1)
+            ended = settle(batch.nudged(betas), side_by_side, relaxation, self.pace)
+            found += _equilibria(betas, relaxation, *ended)
+        return found
 
     @torch.inference_mode()
     def _accumulate(
         self,
         clamped: Clamped,
         equilibrium: Equilibrium,
-        gradient: FloatArray,
+        gradient: Tensor,
         energy: float,
         cost: float,
-    ) -> None:
-        network, total = self.network, torch.zeros_like(self._theta)
-        parts = unpack(network, total)
-        state = self._tensor(equilibrium.state)
+    ) -> Array | None:
+        network, total = self.network, unpack(self.network, gradient)
         if energy != 0.0:
-            x = self._tensor(clamped.x)
+            states: Any = equilibrium.state, equilibrium.opposite
             for coupling in network.couplings:
-                ends = network.ends(coupling, state)
-                correlation = coupling.correlate(self._blocks[coupling.name], x, *ends)
-                parts[coupling.name] -= energy * correlation  # E = ... - Phi
-        if cost != 0.0 and clamped.y is not None:
-            read = network.of(network.readout.layer, state)
-            slopes = network.readout.correlate(self._blocks, read, self._tensor(clamped.y))
-            for name, slope in slopes.items():
-                parts[name] += cost * slope
-        gradient += total.cpu().numpy()
+                slope = self._slope(coupling, clamped.x, *states)
+                total[coupling.name].add_(slope, alpha=-energy)  # E = ... - Phi
+        if cost == 0.0:
+            return None
+        state: Any = equilibrium.state
+        read = network.of(network.readout.layer, state)
+        for name, slope in network.readout.correlate(self._blocks, read, clamped.y).items():
+            total[name].add_(slope, alpha=cost)
+        return self._cost(clamped, state)
+
+    def _slope(
+        self, coupling: Coupling, x: Tensor, state: Tensor, opposite: Tensor | None
+    ) -> Array:
+        """dPhi/dw of a state, minus that of its opposite.
+
+        With `d` the difference of the states and `m` their mean, what is linear in the state
+        differs by that of `d`, and a product `a'b` by `d_a'm_b + m_a'd_b`: fewer products than two
+        phases have, and no difference of large numbers.
+        """
+        network = self.network
+        at = partial(coupling.correlate, self._blocks[coupling.name], x)
+        ends = network.ends(coupling, state)
+        if opposite is None:
+            return at(*ends)
+        others, link = network.ends(coupling, opposite), network.links.get(coupling.name)
+        if link is None and not coupling.clamped:
+            return at(*ends) - at(*others)
+        gaps = [end - other for end, other in zip(ends, others, strict=True)]
+        if coupling.clamped:
+            return at(*gaps)
+        middles = [(end + other) / 2 for end, other in zip(ends, others, strict=True)]
+        if link is not None and link.tied:
+            product = by_sample(gaps[0]).T @ by_sample(middles[0])
+            return (product + product.T) / 2  # symmetric to the last bit
+        return at(gaps[0], middles[1]) + at(middles[0], gaps[1])
 
     @torch.inference_mode()
-    def _apply(self, update: FloatArray) -> None:
-        self._theta.copy_(checked_sum(self._theta, self._tensor(update)))
+    def _cost(self, clamped: Clamped, state: Tensor) -> Array:
+        return super()._cost(clamped, state)
 
-    def _tensor(self, array: npt.NDArray[np.generic]) -> torch.Tensor:
-        return to_tensor(array, self._dtype, self.device)
+    @torch.inference_mode()
+    def _predict(self, equilibrium: Equilibrium) -> Array:
+        return super()._predict(equilibrium)
+
+    @torch.inference_mode()
+    def _watch(self, found: Sequence[Equilibrium]) -> None:
+        self._faults.watch_states(found)
+
+    @torch.inference_mode()
+    def _apply(self, update: Tensor) -> None:
+        """Add the update, unless it or a state before it was not finite."""
+        total = self._theta + update
+        low, high = total.aminmax()
+        self._faults.watch_update(~(low.isfinite() & high.isfinite()))
+        torch.where(self._faults.none_yet, total, self._theta, out=self._theta)
+
+    def _read(self) -> dict[str, Tensor]:
+        return {"the parameters": self._theta}
+
+
+def _equilibria(
+    betas: tuple[float, ...], relaxation: Relaxation, *ended: Tensor
+) -> Iterator[Equilibrium]:
+    """Cut what was relaxed side by side, state, steps and residual, into one for each beta."""
+    for beta, *parts in zip(betas, *(part.chunk(len(betas)) for part in ended), strict=True):
+        state, steps, residual = parts
+        converged: Any = residual <= relaxation.tolerance
+        yield Equilibrium(state, steps, residual, converged, beta)

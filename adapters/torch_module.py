@@ -20,7 +20,8 @@ import numpy as np
 
 from adapters.torch_arrays import CPU, Blocks, to_tensor, torch
 from adapters.torch_autograd import symmetrise
-from adapters.torch_solvers import Phase, settle
+from adapters.torch_phase import Phase
+from adapters.torch_solvers import settle
 from engine.arrays import Array, FloatArray, by_sample
 from engine.backend import Relaxation
 from engine.errors import DivergenceError, EngineError
@@ -101,7 +102,7 @@ class Phases:
         with torch.no_grad():
             drive = dynamics.clamped_drive(self.network, blocks, x)
             start = dynamics.activate(self.network, drive) if start is None else start
-            phase = Phase(self.network, blocks, x, force, drive, beta)
+            phase = Phase(self.network, blocks, x, force, drive).nudged((beta,))
             state, steps, residual = settle(phase, start, way)
         if not bool(state.isfinite().all()):
             raise DivergenceError(

@@ -1,15 +1,16 @@
 """The relaxation loop and its solvers on torch tensors.
 
-A sample that has settled leaves the computation. What the loop holds is the state of the samples
-that still move, and for `anderson` their last few steps: nothing grows with the number of steps.
+A sample that has settled keeps its state. What the loop holds is the state of the samples, and for
+`anderson` their last few steps: nothing grows with the number of steps.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
-from adapters.torch_arrays import Blocks, torch
+from adapters.torch_arrays import torch
+from adapters.torch_phase import Phase
 from engine.backend import Relaxation
-from engine.model import dynamics
+from engine.errors import check_count
 from engine.model.network import Network
 
 Tensor = torch.Tensor
@@ -19,35 +20,31 @@ RIDGE = 100.0
 
 
 @dataclass(frozen=True)
-class Phase:
-    """The map `T` of a batch: all that it depends on but the state."""
+class Pace:
+    """When the loop asks whether samples still move: to ask another device is to wait for it.
 
-    network: Network
-    blocks: Blocks
-    x: Tensor
-    y: Tensor | None
-    drive: Tensor
-    beta: float
+    A settled sample is masked in any case, so that no answer depends on the pace.
+    """
 
-    def image(self, state: Tensor) -> Tensor:
-        """`T(s)`, `(samples, units)`."""
-        image: Tensor = dynamics.step(
-            self.network, self.blocks, self.x, self.y, state, self.beta, self.drive
-        )
-        return image
+    check_every: int
+    """Steps from one question to the next."""
+    gathers: bool = True
+    """Whether only the samples that move go on; else the shapes stay as they are."""
 
-    def select(self, rows: Tensor) -> "Phase":
-        """Return the map of some of the samples."""
-        y = None if self.y is None else self.y.index_select(0, rows)
-        x, drive = self.x.index_select(0, rows), self.drive.index_select(0, rows)
-        return replace(self, x=x, y=y, drive=drive)
+    def __post_init__(self) -> None:
+        check_count("check_every", self.check_every)
+
+    @staticmethod
+    def of(device: torch.device) -> "Pace":
+        """Return what suits a device: the CPU answers at once, to ask another is to wait."""
+        return Pace(1) if device.type == "cpu" else Pace(8, gathers=False)
 
 
 class Solver(Protocol):
     """How the next state follows from `T(s)`, for the samples that still move."""
 
     def residual(self, displacement: Tensor) -> Tensor:
-        """`max_u |T(s)_u - s_u|` of every sample, `(samples,)`."""
+        """`max_u |T(s)_u - s_u|` of every sample, `(samples,)`; uses the displacement up."""
 
     def select(self, rows: Tensor) -> None:
         """Forget all other samples."""
@@ -56,34 +53,69 @@ class Solver(Protocol):
         """Return the next state, given `image = T(state)`."""
 
 
-def settle(phase: Phase, state: Tensor, relaxation: Relaxation) -> tuple[Tensor, Tensor, Tensor]:
+@dataclass
+class Ended:
+    """What the loop returns, of all samples; `places` are those that still are in it."""
+
+    state: Tensor
+    steps: Tensor
+    residual: Tensor
+    places: Tensor | None = None
+    """All, in their order, if absent."""
+
+    def write(self, state: Tensor, steps: Tensor, residual: Tensor) -> None:
+        """Take over what the samples in the loop have come to."""
+        if self.places is None:
+            # The first state is the caller's, which is not to be written into.
+            self.state = state.clone() if state is self.state else state
+            self.steps, self.residual = steps, residual
+            return
+        for whole, part in zip(
+            (self.state, self.steps, self.residual), (state, steps, residual), strict=True
+        ):
+            whole.index_copy_(0, self.places, part)
+
+    def select(self, rows: Tensor) -> None:
+        """Let all other samples leave the loop."""
+        self.places = rows if self.places is None else self.places.index_select(0, rows)
+
+
+def settle(
+    phase: Phase, state: Tensor, relaxation: Relaxation, pace: Pace | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Relax every sample until it settles or runs out of steps.
 
     Returns the state `(samples, units)`, the evaluations of `T` and the residual, `(samples,)`.
     """
+    pace = pace or Pace.of(state.device)
     solver = make_solver(phase.network, relaxation, state)
-    final = state.clone()
     steps = torch.zeros(len(state), dtype=torch.int64, device=state.device)
-    residual = torch.zeros_like(state[:, 0])
-    places = torch.arange(len(state), device=state.device)
+    residual, moving = torch.zeros_like(state[:, 0]), torch.ones_like(state[:, 0], dtype=torch.bool)
+    ended = Ended(state, steps, residual)
     for step in range(1, relaxation.max_steps + 1):
         image = phase.image(state)
         reach = solver.residual(image - state)
-        steps[places], residual[places] = step, reach
-        moving = reach > relaxation.tolerance  # false for NaN, which stops the sample at once
-        if not moving.all():
-            final[places[~moving]] = state[~moving]
-            rows = moving.nonzero()[:, 0]
-            places, state, image, reach = (
-                kept.index_select(0, rows) for kept in (places, state, image, reach)
-            )
-            phase = phase.select(rows)
-            solver.select(rows)
-        if not len(places):
-            break
-        state = solver.advance(phase, state, image, reach)
-    final[places] = state
-    return final, steps, residual
+        steps, residual = steps + moving, torch.where(moving, reach, residual)
+        moving = moving & (reach > relaxation.tolerance)  # false for NaN, which stops the sample
+        asks = step % pace.check_every == 0 and step < relaxation.max_steps
+        if asks:
+            rows = moving.nonzero()[:, 0] if pace.gathers else None
+            if not (moving.any() if rows is None else len(rows)):
+                break
+            if rows is not None and len(rows) < len(moving):
+                ended.write(state, steps, residual)
+                ended.select(rows)
+                phase = phase.select(rows)
+                solver.select(rows)
+                state, image, reach, steps, residual, moving = (
+                    kept.index_select(0, rows)
+                    for kept in (state, image, reach, steps, residual, moving)
+                )
+        advanced = solver.advance(phase, state, image, reach)
+        all_move = asks and pace.gathers
+        state = advanced if all_move else torch.where(moving[:, None], advanced, state)
+    ended.write(state, steps, residual)
+    return ended.state, ended.steps, ended.residual
 
 
 class FixedPoint:
@@ -94,7 +126,7 @@ class FixedPoint:
 
     def residual(self, displacement: Tensor) -> Tensor:
         """The largest displacement."""
-        return displacement.abs().amax(-1)
+        return displacement.abs_().amax(-1)
 
     def select(self, rows: Tensor) -> None:
         """Nothing to forget."""
@@ -116,8 +148,8 @@ class Alternating:
     def residual(self, displacement: Tensor) -> Tensor:
         """The largest displacement; after a step the second half has none."""
         if self._second_settled:
-            displacement = displacement[:, self._first]
-        return displacement.abs().amax(-1)
+            displacement = torch.where(self._first, displacement, 0.0)
+        return displacement.abs_().amax(-1)
 
     def select(self, rows: Tensor) -> None:
         """Nothing to forget."""
@@ -147,13 +179,13 @@ class Anderson:
         self._gram = like.new_zeros(samples, memory, memory)
         self._held = torch.zeros(samples, dtype=torch.int64, device=like.device)
         self._slot = 0
-        rules = [layer.rule for layer in network.layers for _ in range(layer.size)]
-        self._low = like.new_tensor([rule.low for rule in rules])
-        self._high = like.new_tensor([rule.high for rule in rules])
+        layers = network.layers
+        self._low = torch.cat([like.new_full((la.size,), la.rule.low) for la in layers])
+        self._high = torch.cat([like.new_full((la.size,), la.rule.high) for la in layers])
 
     def residual(self, displacement: Tensor) -> Tensor:
         """The largest displacement."""
-        return displacement.abs().amax(-1)
+        return displacement.abs_().amax(-1)
 
     def select(self, rows: Tensor) -> None:
         """Forget the history of all other samples."""

@@ -1,8 +1,9 @@
 """Array types, and the one trick that lets a formula serve numpy and torch alike."""
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,34 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 Array: TypeAlias = Any
 """A numpy array or a torch tensor: the formulas use only operations that both share."""
+
+
+class Tensor(ABC):
+    """What tells an array of a library with devices, as torch is, from one of numpy."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    device: Any
+
+    @abstractmethod
+    def is_contiguous(self) -> bool:
+        """Whether its values lie one after the other, the last index first to change."""
+
+    @abstractmethod
+    def untyped_storage(self) -> Any:
+        """The memory that it is a view of."""
+
+    @classmethod
+    def __subclasshook__(cls, kind: type) -> bool:
+        return hasattr(kind, "untyped_storage")
+
+
+if TYPE_CHECKING:
+    OwnArray: TypeAlias = Any
+else:
+    OwnArray = FloatArray | Tensor
+"""An array in which a backend computes, numpy's or not. It is checked as such where it enters; what
+the formulas do with it, no type knows."""
 
 
 def namespace(array: Array) -> Any:
@@ -112,24 +141,53 @@ def check_writable(
         raise EngineError(f"{name} is not a whole, contiguous, writable array of its own.")
 
 
-def checked_sum(theta: Array, update: Array) -> Array:
+def check_tensor(name: str, array: Any, shape: tuple[int, ...], like: Any) -> None:
+    """Refuse what is no whole tensor of this shape in the precision and on the device of `like`.
+
+    No value is read: on another device that would be to wait for it.
+    """
+    kind = type(like).__name__
+    if not isinstance(array, Tensor):
+        raise EngineError(f"{name} is a {type(array).__name__}, expected a {kind}.")
+    if tuple(array.shape) != shape:
+        raise EngineError(f"{name} has shape {tuple(array.shape)}, expected {shape}.")
+    if (array.dtype, array.device) != (like.dtype, like.device):
+        raise EngineError(
+            f"{name} is {array.dtype} on {array.device}, expected {like.dtype} on {like.device}."
+        )
+    if not array.is_contiguous():
+        raise EngineError(f"{name} is not a whole, contiguous {kind}.")
+
+
+def checked_sum(theta: FloatArray, update: FloatArray) -> FloatArray:
     """Return `theta + update`, or refuse an update that is not finite or leads beyond all bounds.
 
     Parameters are finite: where the sum is, the update was.
     """
-    xp = namespace(theta)
     with np.errstate(over="ignore", invalid="ignore"):
-        total = theta + update
-    if not bool(xp.isfinite(total).all()):
+        total: FloatArray = theta + update
+    if not np.isfinite(total).all():
         raise DivergenceError("the update makes a parameter overflow; nothing was applied.")
     return total
 
 
 def check_apart(name: str, array: FloatArray, others: Mapping[str, Any]) -> None:
     """Refuse an array to write into that shares memory with one that is read meanwhile."""
+    kind: type = np.ndarray if isinstance(array, np.ndarray) else Tensor
+    may_share = np.may_share_memory if kind is np.ndarray else _share_storage
     for other, read in others.items():
-        if isinstance(read, np.ndarray) and np.may_share_memory(array, read):
+        if isinstance(read, kind) and may_share(array, read):
             raise EngineError(f"{name} shares memory with {other}, which is read meanwhile.")
+
+
+def _share_storage(one: Any, other: Any) -> bool:
+    """Tell whether two tensors are views of one memory."""
+    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
+
+
+def number(value: Any) -> Any:
+    """Return a number that numpy computed as a float; one that lies elsewhere stays there."""
+    return float(value) if isinstance(value, float | int | np.generic) else value
 
 
 def _place(index: tuple[int, ...]) -> str:

@@ -1,12 +1,19 @@
 """The contract of every execution: `relax` to equilibrium, `accumulate` the local rule, `apply`.
 
 Compiled, scalar reference, torch or simulated hardware: all are a `Backend`. It holds the
-parameters as its substrate would; states, gradients and updates cross the border as numpy arrays.
+parameters as its substrate would.
+
+**Arrays.** A backend computes in arrays of its own; for most these are numpy's. Where they are not
+(`Backend.remote`), `own` moves a numpy array there and `host` brings one back, and one rule holds:
+a backend answers in the arrays that it is asked with. A batch clamped from numpy arrays is answered
+in numpy; values are then checked, and a divergence is raised, at once. A batch clamped from its own
+arrays is answered in those, and nothing is read on the way: values are taken as they are, and
+`check_finite` raises what went wrong meanwhile. A gradient is written where it lies.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
@@ -15,10 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import (
+    Array,
     BoolArray,
     FloatArray,
     IntArray,
+    OwnArray,
+    Tensor,
     check_apart,
+    check_tensor,
     check_writable,
     checked_array,
     checked_matrix,
@@ -91,14 +102,19 @@ class Clamped:
     read them as they are.
     """
 
-    x: FloatArray
-    y: FloatArray | None
+    x: Array
+    y: Array | None
     drive: Any
     """dPhi/ds of the clamped couplings, in the array type of the backend."""
     version: int
     """Count of the parameter changes the backend had seen when it was made."""
     weights: FloatArray | None = None
-    """What the gradient and the cost of every sample count, `(samples,)`; all alike if absent."""
+    """What the gradient and the cost of every sample count, `(samples,)`; all alike if absent.
+
+    Always numpy's: they steer which samples are added together.
+    """
+    inner: "Clamped | None" = None
+    """The same in the backend's own arrays, where it was clamped from numpy's and they differ."""
     owner: object = field(default=None, init=False, repr=False)
     """The backend that made it; a copy with other fields has none."""
 
@@ -113,7 +129,8 @@ class Equilibrium:
     """Where a relaxation ended, sample by sample.
 
     `residual` is `max_u |T(s)_u - s_u|`, of the returned state where it converged, else of the
-    state before the last step. `steps` counts evaluations of `T`.
+    state before the last step. `steps` counts evaluations of `T`. The arrays are numpy's where the
+    batch was clamped from such.
     """
 
     state: FloatArray
@@ -157,6 +174,8 @@ class Backend(ABC):
     """The solvers it can run; a backend may have fewer for some networks."""
     joins_phases: ClassVar[bool] = False
     """Whether `_accumulate` takes an equilibrium with its opposite in one go."""
+    remote: ClassVar[bool] = False
+    """Whether its arrays are not numpy's, so that to read a number is to wait for it."""
 
     @checked
     def __init__(self, network: Network, params: Params) -> None:
@@ -173,6 +192,25 @@ class Backend(ABC):
     @abstractmethod
     def params(self) -> Params:
         """The parameters as the substrate holds them now; read only."""
+
+    @property
+    def blocks(self) -> Mapping[str, Array]:
+        """The parameter blocks in its own arrays; read only."""
+        return self.params
+
+    def own(self, array: npt.NDArray[Any]) -> Array:
+        """Return a numpy array as one of its own; floats take its precision, integers stay."""
+        return array
+
+    def host(self, array: Array) -> npt.NDArray[Any]:
+        """Return one of its own arrays as numpy's: read what lies elsewhere."""
+        return np.asarray(array)
+
+    def check_finite(self) -> None:  # noqa: B027  most backends have nothing left to say
+        """Raise the `DivergenceError` of what was computed in its own arrays since the last call.
+
+        Only remote backends keep one to themselves; from the fault on they apply no update.
+        """
 
     @checked
     def load(self, params: Params) -> None:
@@ -195,18 +233,26 @@ class Backend(ABC):
         The drive of the input is computed here, once for all phases of the batch. With `weights
         (samples,)` a sample counts in a gradient as often as its weight says.
         """
-        inputs = checked_matrix("x", x, self.network.inputs, self.dtype)
+        inside = self._is_own(x)
+        inputs = self._matrix("x", x, self.network.inputs, inside)
         if len(inputs) == 0:
             raise EngineError("x holds no samples.")
-        self.network.check_inputs(inputs)
+        if not inside:
+            self.network.check_inputs(inputs)
         targets = None
         if y is not None:
-            targets = checked_matrix("y", y, self.network.outputs, self.dtype)
+            targets = self._matrix("y", y, self.network.outputs, inside)
             if len(targets) != len(inputs):
                 raise EngineError(f"y has {len(targets)} samples, x has {len(inputs)}.")
-            self.network.readout.check(targets)
+            if not inside:
+                self.network.readout.check(targets)
         counts = None if weights is None else self._checked_weights(weights, len(inputs))
-        clamped = Clamped(inputs, targets, self._drive(inputs), self.version, counts)
+        inner = None
+        if self.remote and not inside:
+            moved = self.own(inputs), None if targets is None else self.own(targets)
+            inner = Clamped(*moved, self._drive(moved[0]), self.version)
+        drive = self._drive(inputs) if inner is None else inner.drive
+        clamped = Clamped(inputs, targets, drive, self.version, counts, inner)
         object.__setattr__(clamped, "owner", self)
         return clamped
 
@@ -218,7 +264,7 @@ class Backend(ABC):
 
         The first stage begins at `start (samples, units)`, which is not changed, or at
         `sigma(input drive)`; every later one where the first beta of the first stage ended. Raises
-        `DivergenceError` on the first NaN.
+        `DivergenceError` on the first NaN, or leaves it to `check_finite` (see above).
         """
         if not plan:
             raise EngineError("the plan has no stage.")
@@ -226,7 +272,13 @@ class Backend(ABC):
             self._check_stage(clamped, betas, relaxation)
         begin = None if start is None else self._checked_start(clamped, start)
         whole = tuple((tuple(map(float, betas)), relaxation) for betas, relaxation in plan)
-        return tuple(map(finite, self._relax(clamped, whole, begin)))
+        if not self.remote:
+            return tuple(map(finite, self._relax(clamped, whole, begin)))
+        if clamped.inner is not None:
+            return tuple(finite(self._hosted(e)) for e in self._relax(clamped.inner, whole, begin))
+        found = tuple(self._relax(clamped, whole, begin))
+        self._watch(found)
+        return found
 
     @checked
     def settle(
@@ -245,11 +297,11 @@ class Backend(ABC):
         self,
         clamped: Clamped,
         equilibrium: Equilibrium,
-        gradient: FloatArray,
+        gradient: OwnArray,
         *,
         energy: float = 0.0,
         cost: float = 0.0,
-    ) -> FloatArray | None:
+    ) -> Array | None:
         """Add `energy dE/dtheta + cost dC/dtheta`, summed over samples, to `gradient` in place.
 
         For an equilibrium with an opposite the first is `energy (dE/dtheta - dE/dtheta(opposite))`.
@@ -267,46 +319,75 @@ class Backend(ABC):
                 raise EngineError(f"{name} is {factor}, expected a finite number.")
         if cost != 0.0 and clamped.y is None:
             raise EngineError("the gradient of the cost needs targets y, but none were clamped.")
-        if clamped.weights is None:
-            return self._accumulate_phases(clamped, equilibrium, gradient, energy, cost)
-        for weight in np.unique(clamped.weights[clamped.weights > 0.0]):
-            alike = clamped.weights == weight
-            part, phase = clamped.rows(alike), equilibrium.rows(alike)
-            self._accumulate_phases(part, phase, gradient, energy * weight, cost * weight)
-        return self._cost(clamped, equilibrium.state) if cost != 0.0 else None
+        into = gradient if self._is_own(gradient) else self.own(gradient)
+        costs = self._accumulate_weighted(clamped, equilibrium, into, energy, cost)
+        if into is not gradient:
+            gradient[...] = self.host(into)
+        return costs if costs is None or clamped.inner is None else self.host(costs)
 
     @checked
-    def apply(self, update: FloatArray) -> None:
+    def apply(self, update: OwnArray) -> None:
         """Add `update (network.size,)` to the parameters, as the substrate can."""
         size = self.network.size
-        self._apply(checked_vector("update", update, size, self.dtype, DivergenceError))
+        if self._is_own(update):
+            self._check_own("update", update, (size,))
+            self._apply(update)
+        else:
+            checked = checked_vector("update", update, size, self.dtype, DivergenceError)
+            self._apply(self.own(checked))
+            self.check_finite()
         self.version += 1
 
     @checked
-    def cost(self, clamped: Clamped, equilibrium: Equilibrium) -> FloatArray:
+    def cost(self, clamped: Clamped, equilibrium: Equilibrium) -> Array:
         """Return `C` of every sample, `(samples,)`."""
         self._check_fresh(clamped)
         if clamped.y is None:
             raise EngineError("a cost needs targets y, but none were clamped.")
-        return self._cost(clamped, self._checked_equilibrium(clamped, equilibrium).state)
+        state = self._checked_equilibrium(clamped, equilibrium).state
+        if clamped.inner is None:
+            return self._cost(clamped, state)
+        return self.host(self._cost(clamped.inner, state))
 
     @checked
-    def predict(self, equilibrium: Equilibrium) -> FloatArray:
+    def predict(self, equilibrium: Equilibrium) -> Array:
         """Read the outputs `(samples, outputs)` from a state."""
-        return self._predict(self._checked_states(equilibrium))
+        outputs = self._predict(self._checked_states(equilibrium))
+        return outputs if self._is_own(equilibrium.state) else self.host(outputs)
 
-    def check_gradient(self, gradient: FloatArray) -> None:
+    def check_gradient(self, gradient: Array) -> None:
         """Refuse an array that cannot take a gradient in place, `(network.size,)`."""
-        check_writable("gradient", gradient, (self.network.size,), self.dtype)
+        if self._is_own(gradient):
+            self._check_own("gradient", gradient, (self.network.size,))
+        else:
+            check_writable("gradient", gradient, (self.network.size,), self.dtype)
+
+    def _accumulate_weighted(
+        self,
+        clamped: Clamped,
+        equilibrium: Equilibrium,
+        gradient: Array,
+        energy: float,
+        cost: float,
+    ) -> Array | None:
+        """Accumulate the samples, those of equal weight together; return the costs."""
+        batch, weights = clamped.inner or clamped, clamped.weights
+        if weights is None:
+            return self._accumulate_phases(batch, equilibrium, gradient, energy, cost)
+        for weight in np.unique(weights[weights > 0.0]):
+            alike = weights == weight
+            part, phase = batch.rows(alike), equilibrium.rows(alike)
+            self._accumulate_phases(part, phase, gradient, energy * weight, cost * weight)
+        return self._cost(batch, equilibrium.state) if cost != 0.0 else None
 
     def _accumulate_phases(
         self,
         clamped: Clamped,
         equilibrium: Equilibrium,
-        gradient: FloatArray,
+        gradient: Array,
         energy: float,
         cost: float,
-    ) -> FloatArray | None:
+    ) -> Array | None:
         """Accumulate a phase, and take its opposite away if it has one; return the costs."""
         phase, other = equilibrium, None
         if equilibrium.opposite is not None and not self.joins_phases:
@@ -336,8 +417,32 @@ class Backend(ABC):
             if beta != 0.0 and clamped.y is None:
                 raise EngineError(f"a nudge of beta {beta} needs targets y, but none were clamped.")
 
-    def _checked_start(self, clamped: Clamped, start: npt.ArrayLike) -> FloatArray:
-        checked = checked_matrix("start", start, self.network.units, self.dtype)
+    def _is_own(self, value: object) -> bool:
+        """Tell whether a value is an array of its own, where those are not numpy's."""
+        return self.remote and isinstance(value, Tensor)
+
+    def _check_own(self, name: str, array: Array, shape: tuple[int, ...]) -> None:
+        """Refuse an array of its own kind that is not as the parameters are, or of other shape."""
+        check_tensor(name, array, shape, next(iter(self.blocks.values())))
+
+    def _matrix(self, name: str, value: Any, columns: int, inside: bool) -> Array:
+        """Return a checked matrix, of its own arrays (`inside`) or numpy's."""
+        if not inside:
+            return checked_matrix(name, value, columns, self.dtype)
+        rows = len(value) if getattr(value, "ndim", 0) else 0
+        self._check_own(name, value, (rows, columns))
+        return value
+
+    def _own_matrix(self, name: str, value: Any, columns: int) -> Array:
+        """Return a checked matrix of its own arrays, whatever it is given in."""
+        if not self.remote:  # as most are, in every step of a training
+            return checked_matrix(name, value, columns, self.dtype)
+        inside = self._is_own(value)
+        matrix = self._matrix(name, value, columns, inside)
+        return matrix if inside else self.own(matrix)
+
+    def _checked_start(self, clamped: Clamped, start: Any) -> Array:
+        checked = self._own_matrix("start", start, self.network.units)
         if len(checked) != len(clamped.x):
             raise EngineError(f"start has {len(checked)} samples, x has {len(clamped.x)}.")
         return checked
@@ -346,8 +451,8 @@ class Backend(ABC):
         """Return an equilibrium whose states a kernel can read as they are."""
         units, state, opposite = self.network.units, equilibrium.state, equilibrium.opposite
         if opposite is not None:
-            opposite = checked_matrix("the opposite state", opposite, units, self.dtype)
-        state = checked_matrix("the state", state, units, self.dtype)
+            opposite = self._own_matrix("the opposite state", opposite, units)
+        state = self._own_matrix("the state", state, units)
         if state is equilibrium.state and opposite is equilibrium.opposite:
             return equilibrium
         return replace(equilibrium, state=state, opposite=opposite)
@@ -371,6 +476,21 @@ class Backend(ABC):
             )
         return counts
 
+    def _hosted(self, equilibrium: Equilibrium) -> Equilibrium:
+        """Return an equilibrium of its own arrays in numpy's."""
+        return replace(
+            equilibrium,
+            state=self.host(equilibrium.state),
+            steps=self.host(equilibrium.steps),
+            residual=self.host(equilibrium.residual),
+            converged=self.host(equilibrium.converged),
+        )
+
+    def _watch(self, found: Sequence[Equilibrium]) -> None:
+        """Refuse states that are not finite; a remote backend may leave it to `check_finite`."""
+        for equilibrium in found:
+            finite(self._hosted(equilibrium))
+
     def _check_fresh(self, clamped: Clamped) -> None:
         if clamped.owner is not self:
             raise EngineError("the batch was not clamped by this backend: use its own clamp.")
@@ -381,11 +501,9 @@ class Backend(ABC):
     def _load(self, params: Params) -> None: ...
 
     @abstractmethod
-    def _drive(self, x: FloatArray) -> Any: ...
+    def _drive(self, x: Array) -> Any: ...
 
-    def _relax(
-        self, clamped: Clamped, plan: Plan, start: FloatArray | None
-    ) -> Sequence[Equilibrium]:
+    def _relax(self, clamped: Clamped, plan: Plan, start: Array | None) -> Sequence[Equilibrium]:
         """Relax one beta after the other; a backend that can do better takes the plan whole."""
         found: list[Equilibrium] = []
         for stage, (betas, relaxation) in enumerate(plan):
@@ -395,7 +513,7 @@ class Backend(ABC):
 
     @abstractmethod
     def _relax_one(
-        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
+        self, clamped: Clamped, beta: float, relaxation: Relaxation, start: Array | None
     ) -> Equilibrium:
         """Relax to one equilibrium."""
 
@@ -404,28 +522,25 @@ class Backend(ABC):
         self,
         clamped: Clamped,
         equilibrium: Equilibrium,
-        gradient: FloatArray,
+        gradient: Array,
         energy: float,
         cost: float,
-    ) -> FloatArray | None:
+    ) -> Array | None:
         """Add the gradients; return the costs where they come for nothing."""
 
-    def _cost(self, clamped: Clamped, state: FloatArray) -> FloatArray:
-        costs: FloatArray = dynamics.cost(self.network, self.params, state, clamped.y)
+    def _cost(self, clamped: Clamped, state: Array) -> FloatArray:
+        costs: FloatArray = dynamics.cost(self.network, self.blocks, state, clamped.y)
         return costs
 
     @abstractmethod
-    def _apply(self, update: FloatArray) -> None:
+    def _apply(self, update: Array) -> None:
         """Add a finite update, or refuse one that would make a parameter overflow."""
 
-    def _predict(self, equilibrium: Equilibrium) -> FloatArray:
+    def _predict(self, equilibrium: Equilibrium) -> Array:
         readout = self.network.readout
-        outputs: FloatArray = readout.predict(
-            self.params, self.network.of(readout.layer, equilibrium.state)
-        )
-        return outputs
+        return readout.predict(self.blocks, self.network.of(readout.layer, equilibrium.state))
 
-    def _read(self) -> dict[str, FloatArray]:
+    def _read(self) -> dict[str, Array]:
         """Return arrays of its own that are read while a gradient is written."""
         return {}
 
@@ -435,9 +550,13 @@ def finite(equilibrium: Equilibrium) -> Equilibrium:
     if not (np.isfinite(equilibrium.residual).all() and np.isfinite(equilibrium.state).all()):
         finite = np.isfinite(equilibrium.residual) & np.isfinite(equilibrium.state).all(axis=1)
         sample = int(np.flatnonzero(~finite)[0])
-        raise DivergenceError(
-            f"the state of sample {sample} stopped being finite at step "
-            f"{equilibrium.steps[sample]} (beta {equilibrium.beta}): lower the learning rate or "
-            "the cap."
-        )
+        raise divergence_of(sample, int(equilibrium.steps[sample]), equilibrium.beta)
     return equilibrium
+
+
+def divergence_of(sample: int, step: int, beta: float) -> DivergenceError:
+    """Return the error that says where a state stopped being finite."""
+    return DivergenceError(
+        f"the state of sample {sample} stopped being finite at step {step} (beta {beta}): lower "
+        "the learning rate or the cap."
+    )

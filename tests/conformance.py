@@ -10,6 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from adapters.torch_backend import TorchBackend
+from adapters.torch_solvers import Pace
 from engine.arrays import FloatArray
 from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
 from engine.compiled.backend import NumbaBackend
@@ -74,6 +75,14 @@ ONE_BY_ONE = {"overflow": "events add to a drive one by one, so opposite infinit
 WIDE = DigitalConfig(20, 16, 60, None, 20, weight_range=4.0)
 IDEAL = CrossbarConfig(on_off_ratio=np.inf)
 
+
+def masked_torch(network: Network, params: Params) -> TorchBackend:
+    """Return torch as on a GPU: seldom asked, and samples that have settled stay in the batch."""
+    backend = TorchBackend(network, params, "cpu")
+    backend.pace = Pace(3, gathers=False)
+    return backend
+
+
 CANDIDATES = (
     Candidate("reference-32", ReferenceBackend, **FLOAT32, unsupported=PLAIN_STEPS | DOUBLE_SUMS),
     Candidate("reference-64", ReferenceBackend, **FLOAT64, unsupported=PLAIN_STEPS),
@@ -81,6 +90,7 @@ CANDIDATES = (
     Candidate("numba-64", NumbaBackend, **FLOAT64),
     Candidate("torch-32", partial(TorchBackend, device="cpu"), **FLOAT32, unsupported=BY_BLAS),
     Candidate("torch-64", partial(TorchBackend, device="cpu"), **FLOAT64, unsupported=BY_BLAS),
+    Candidate("torch-masked", masked_torch, **FLOAT64, unsupported=BY_BLAS),
     Candidate(
         "digital",
         partial(DigitalBackend, config=WIDE),

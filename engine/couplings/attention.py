@@ -62,14 +62,16 @@ class Attention:
         """The layer whose tokens see each other."""
         return (self.layer,)
 
-    def allowed(self, tokens: int) -> FloatArray:
-        """`(tokens, tokens)`: one where token `i` may see token `j`, else zero."""
-        mask = np.ones((tokens, tokens))
-        if self.causal:
-            mask = np.tril(mask)
-        if not self.sees_itself:
-            mask *= 1 - np.eye(tokens)
-        return mask
+    def allowed(self, tokens: int, like: Array | None = None) -> Array:
+        """`(tokens, tokens)`: one where token `i` may see token `j`, else zero.
+
+        It is made where `like` is, and in its precision: nothing is moved to another device.
+        """
+        like = np.ones(1) if like is None else like
+        places = namespace(like).arange(tokens, device=like.device)
+        ahead = places - places[:, None]
+        seen = ((ahead <= 0) | (not self.causal)) & ((ahead != 0) | self.sees_itself)
+        return seen * namespace(like).ones_like(ahead, dtype=like.dtype)
 
     def shape(self, shapes: Shapes) -> tuple[int, ...]:
         """`(2 heads head_size width + heads tokens^2,)`."""
@@ -151,7 +153,7 @@ class Attention:
         """Scores, queries, keys, and one for each token that sees any (`(tokens, 1)`)."""
         heads, xp, g = self.split(w, s.shape[1]), namespace(s), s[:, None]
         q, k = g @ heads.query.mT, g @ heads.key.mT
-        allowed = xp.asarray(self.allowed(s.shape[1]), dtype=s.dtype, device=s.device)
+        allowed = self.allowed(s.shape[1], like=s)
         scores = self.sharpness * (q @ k.mT) + heads.bias + FORBIDDEN * (1 - allowed)
         return scores, q, k, xp.amax(allowed, -1, keepdims=True)
 

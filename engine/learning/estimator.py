@@ -10,11 +10,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from engine.arrays import FloatArray
+from engine.arrays import Array, OwnArray
 from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
 from engine.border import checked
 from engine.errors import EngineError, NudgeWarning
@@ -37,14 +37,17 @@ LARGEST_BETA = 0.1
 
 @dataclass(frozen=True)
 class Report:
-    """How the phases of one estimate went, as means over the samples of the batch."""
+    """How the phases of one estimate went, as means over the samples of the batch.
 
-    cost: float
+    Numbers; of a batch that lies in a remote backend's own arrays they lie there too.
+    """
+
+    cost: Any
     """At the free equilibrium."""
-    free_steps: float
-    nudged_steps: float
+    free_steps: Any
+    nudged_steps: Any
     """Of one nudged phase."""
-    unsettled: float
+    unsettled: Any
     """Share of samples, over all phases, that did not converge."""
 
 
@@ -135,10 +138,10 @@ def estimate(
     backend: Backend,
     clamped: Clamped,
     estimator: Estimator,
-    gradient: FloatArray,
+    gradient: OwnArray,
     free: Relaxation | None = None,
     nudged: Relaxation | None = None,
-    start: FloatArray | None = None,
+    start: OwnArray | None = None,
 ) -> Report:
     """Write the estimated gradient of the mean cost, weighted if it is, into `gradient`.
 
@@ -150,15 +153,16 @@ def estimate(
         raise EngineError("a gradient needs targets y, but none were clamped.")
     backend.check_gradient(gradient)
     check_estimator(estimator)
-    _warn_lost(estimator, gradient.dtype)
+    precision: np.dtype[Any] = np.dtype(backend.dtype)
+    _warn_lost(estimator, precision)
     free = free or Relaxation()
     nudged = nudged or free
-    rounding = 8.0 * float(np.finfo(gradient.dtype).eps)  # of a state, which is at most one
+    rounding = 8.0 * float(np.finfo(precision).eps)  # of a state, which is at most one
     betas = [beta for beta, _ in estimator]
     if 0.0 in betas:  # the free state is a phase like the others: its error counts as much
         free = free.nudged(min(abs(beta) for beta in betas if beta != 0.0), rounding)
     share = 1.0 / (len(clamped.x) if clamped.weights is None else float(clamped.weights.sum()))
-    went: list[tuple[float, float]] = []
+    went: list[tuple[Any, Any]] = []
     for plus, minus, coefficient in _pairs(estimator):
         stages = _stages([plus] if minus is None else [plus, minus], nudged, rounding)
         if not went:  # the first phases are relaxed along with the free one
@@ -175,7 +179,7 @@ def estimate(
         went += map(_how, phases)
     (free_steps, _), *others = went
     return Report(
-        float(np.average(cast(FloatArray, costs), weights=clamped.weights)),
+        _mean(backend, costs, clamped),
         free_steps,
         sum(steps for steps, _ in others) / len(others),
         sum(unsettled for _, unsettled in went) / len(went),
@@ -204,10 +208,23 @@ def _pairs(estimator: Estimator) -> list[tuple[float, float | None, float]]:
     return pairs + [(beta, None, coefficient) for beta, coefficient in single]
 
 
-def _how(equilibrium: Equilibrium) -> tuple[float, float]:
+def _how(equilibrium: Equilibrium) -> tuple[Any, Any]:
     """Return the mean number of steps, and the share of samples that did not converge."""
-    count, settled = len(equilibrium.steps), int(np.count_nonzero(equilibrium.converged))
-    return float(equilibrium.steps.sum()) / count, 1.0 - settled / count
+    steps, converged = equilibrium.steps, equilibrium.converged
+    count = len(steps)
+    if isinstance(steps, np.ndarray):
+        return float(steps.sum()) / count, 1.0 - int(np.count_nonzero(converged)) / count
+    return steps.sum() / count, 1.0 - converged.sum() / count
+
+
+def _mean(backend: Backend, costs: Array, clamped: Clamped) -> Any:
+    """Return the mean cost of the samples, weighted if they are."""
+    weights = clamped.weights
+    if isinstance(costs, np.ndarray):
+        return float(np.average(costs, weights=weights))
+    if weights is None:
+        return costs.mean()
+    return (costs * backend.own(weights)).sum() / float(weights.sum())
 
 
 def safe_beta(backend: Backend) -> float:

@@ -6,7 +6,15 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from engine.arrays import FloatArray, check_apart, check_writable, checked_precision
+from engine.arrays import (
+    Array,
+    OwnArray,
+    check_apart,
+    check_tensor,
+    check_writable,
+    checked_precision,
+    namespace,
+)
 from engine.border import checked
 from engine.compiled.moments import adam
 from engine.errors import EngineError
@@ -25,9 +33,7 @@ class Optimizer(Protocol):
     def lr(self) -> float:
         """Largest learning rate of the schedule."""
 
-    def update(
-        self, gradient: FloatArray, memory: FloatArray, step: int, rate: float
-    ) -> FloatArray:
+    def update(self, gradient: OwnArray, memory: OwnArray, step: int, rate: float) -> Array:
         """Return the change of the parameters, written over `gradient`.
 
         `memory (moments, parameters)` starts at zero and is changed in place; `step` counts from
@@ -48,16 +54,13 @@ class SGD:
         _check("SGD", lr=self.lr, momentum=self.momentum)
 
     @checked
-    def update(
-        self, gradient: FloatArray, memory: FloatArray, step: int, rate: float
-    ) -> FloatArray:
+    def update(self, gradient: OwnArray, memory: OwnArray, step: int, rate: float) -> Array:
         """Return `-rate v`, written over `gradient`."""
         _check_call(gradient, memory, self.moments, step)
         (velocity,) = memory
         velocity *= self.momentum
         velocity += gradient
-        np.multiply(velocity, -rate, out=gradient)
-        return gradient
+        return namespace(gradient).multiply(velocity, -rate, out=gradient)
 
 
 @checked
@@ -75,31 +78,48 @@ class Adam:
         _check("Adam", lr=self.lr, decay1=self.decay1, decay2=self.decay2, eps=self.eps)
 
     @checked
-    def update(
-        self, gradient: FloatArray, memory: FloatArray, step: int, rate: float
-    ) -> FloatArray:
+    def update(self, gradient: OwnArray, memory: OwnArray, step: int, rate: float) -> Array:
         """Return `-rate m / (sqrt(v) + eps)`, written over `gradient`."""
         _check_call(gradient, memory, self.moments, step)
-        number, (first, second) = gradient.dtype.type, memory
-        adam(
-            gradient,
-            first,
-            second,
-            number(1 - self.decay1),
-            number(1 - self.decay2),
-            number(1 / (1 - self.decay2 ** (step + 1))),
-            number(-rate / (1 - self.decay1 ** (step + 1))),
-            number(self.eps),
-        )
+        first, second = memory
+        shares = 1 - self.decay1, 1 - self.decay2
+        correction = 1 / (1 - self.decay2 ** (step + 1))
+        rate = -rate / (1 - self.decay1 ** (step + 1))
+        if isinstance(gradient, np.ndarray):
+            number = gradient.dtype.type
+            factors = map(number, (*shares, correction, rate, self.eps))
+            adam(gradient, first, second, *factors)
+        else:
+            _adam(gradient, first, second, shares, correction, rate, self.eps)
         return gradient
 
 
-def _check_call(gradient: FloatArray, memory: FloatArray, moments: int, step: int) -> None:
+def _adam(
+    gradient: Array,
+    first: Array,
+    second: Array,
+    shares: tuple[float, float],
+    correction: float,
+    rate: float,
+    eps: float,
+) -> None:
+    """Do to tensors what the compiled pass does to arrays."""
+    first.lerp_(gradient, shares[0])
+    second.mul_(1 - shares[1]).addcmul_(gradient, gradient, value=shares[1])
+    root = second.sqrt().mul_(correction**0.5).add_(eps)
+    namespace(gradient).divide(first, root, out=gradient).mul_(rate)
+
+
+def _check_call(gradient: Array, memory: Array, moments: int, step: int) -> None:
     """Refuse arrays that cannot be changed in place together, and a step before the first."""
     if step < 0:
         raise EngineError(f"step is {step}, expected zero or more.")
-    check_writable("gradient", gradient, (gradient.size,), checked_precision(gradient.dtype))
-    check_writable("memory", memory, (moments, gradient.size), gradient.dtype)
+    if isinstance(gradient, np.ndarray):
+        check_writable("gradient", gradient, (gradient.size,), checked_precision(gradient.dtype))
+        check_writable("memory", memory, (moments, gradient.size), gradient.dtype)
+    else:
+        check_tensor("gradient", gradient, (gradient.numel(),), gradient)
+        check_tensor("memory", memory, (moments, len(gradient)), gradient)
     check_apart("memory", memory, {"gradient": gradient})
 
 

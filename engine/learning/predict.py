@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import FloatArray, IntArray, checked_matrix, plain_array
+from engine.arrays import FloatArray, IntArray, checked_matrix, number, plain_array
 from engine.backend import Backend, Relaxation
 from engine.border import checked
 from engine.compiled.threads import fitting_threads
@@ -46,6 +46,7 @@ def checked_data(
 ) -> tuple[FloatArray, FloatArray]:
     """Return inputs and targets as the backend takes them, or refuse them."""
     inputs = checked_matrix("x", x, backend.network.inputs, backend.dtype)
+    backend.network.check_inputs(inputs)
     targets = targets_of(backend.network, y, backend.dtype)
     if len(targets) != len(inputs) or len(inputs) == 0:
         raise EngineError(f"y has {len(targets)} samples, x has {len(inputs)}; need some of both.")
@@ -115,13 +116,18 @@ def evaluate(
     with fitting_threads(network, batch_size):
         for first in range(0, len(inputs), batch_size):
             rows = slice(first, first + batch_size)
-            settled = backend.settle(backend.clamp(inputs[rows]), relaxation=relaxation)
+            goal = backend.own(targets[rows])
+            settled = backend.settle(
+                backend.clamp(backend.own(inputs[rows])), relaxation=relaxation
+            )
             read = network.of(network.readout.layer, settled.state)
-            cost += float(network.readout.cost(backend.params, read, targets[rows]).sum())
+            cost += number(network.readout.cost(backend.blocks, read, goal).sum())
             guess = backend.predict(settled).argmax(axis=1)
-            right += float((guess == targets[rows].argmax(axis=1)).sum())
-            steps += float(settled.steps.sum())
-            unsettled += float((~settled.converged).sum())
+            right += number((guess == goal.argmax(axis=1)).sum())
+            steps += number(settled.steps.sum())
+            unsettled += number((~settled.converged).sum())
+    backend.check_finite()
     count = len(inputs)
+    cost, steps, unsettled, right = map(float, (cost, steps, unsettled, right))
     accuracy = right / count if np.ndim(y) == 1 else None
     return Evaluation(cost / count, accuracy, steps / count, unsettled / count)

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import FloatArray, checked_precision
+from engine.arrays import Array, FloatArray, OwnArray, checked_precision
+from engine.backend import Backend
 from engine.border import checked
 from engine.errors import check_count, check_seed
-from engine.learning.spectral import Matrix, starting_vectors
+from engine.learning.spectral import starting_vectors
 from engine.model.network import Network
 
 
@@ -41,12 +42,15 @@ class Epoch:
 @checked
 @dataclass
 class Run:
-    """Everything that changes during training, apart from the parameters."""
+    """Everything that changes during training, apart from the parameters.
 
-    memory: FloatArray
+    It starts in numpy arrays; `on` moves it to where a backend computes.
+    """
+
+    memory: OwnArray
     """The optimizer's words for each parameter, `(moments, parameters)`."""
-    gradient: FloatArray
-    vectors: dict[str, Matrix]
+    gradient: OwnArray
+    vectors: dict[str, OwnArray]
     """Kept directions of the power iterations."""
     rng: np.random.Generator
     epoch: int = 0
@@ -54,6 +58,8 @@ class Run:
     history: list[Epoch] = field(default_factory=list)
     best_theta: FloatArray | None = None
     best_epoch: int = 0
+    settings: dict[str, Array] = field(default_factory=dict, repr=False)
+    """Arrays of the training's settings, moved to the backend when they were first used."""
 
     @classmethod
     @checked
@@ -67,6 +73,25 @@ class Run:
             gradient=np.zeros(network.size, precision),
             vectors=starting_vectors(network),
             rng=np.random.default_rng(seed),
+        )
+
+    def on(self, backend: Backend) -> "Run":
+        """Return the run in the arrays of a backend; those that are there already are shared."""
+        return replace(
+            self,
+            memory=backend.own(self.memory),
+            gradient=backend.own(self.gradient),
+            vectors={name: backend.own(vector) for name, vector in self.vectors.items()},
+        )
+
+    def off(self, backend: Backend) -> "Run":
+        """Return the run in numpy arrays, as it is saved."""
+        vectors = {name: backend.host(vector) for name, vector in self.vectors.items()}
+        return replace(
+            self,
+            memory=backend.host(self.memory),
+            gradient=backend.host(self.gradient),
+            vectors={name: np.asarray(v, np.float64) for name, v in vectors.items()},
         )
 
     def keep_if_best(self, epoch: Epoch, theta: FloatArray) -> None:

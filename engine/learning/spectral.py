@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh, lapack
 
-from engine.arrays import FloatArray
+from engine.arrays import Array, FloatArray, namespace
 from engine.border import checked
 from engine.couplings.link import Link
 from engine.errors import EngineError, check_count
@@ -56,13 +56,14 @@ class SpectralCap:
     def enforce(
         self,
         network: Network,
-        blocks: Mapping[str, FloatArray],
+        blocks: Mapping[str, Array],
         step: int,
-        vectors: Mapping[str, Matrix],
+        vectors: Mapping[str, Array],
     ) -> None:
         """Bring the recurrent blocks under the cap in place; `step` counts updates from 0.
 
-        `vectors` keeps the direction of each block's power iteration between steps.
+        `vectors` keeps the direction of each block's power iteration between steps. A step that is
+        exact takes numpy arrays alone.
         """
         if not self.partial:
             for reason in uncapped(network).values():
@@ -70,10 +71,14 @@ class SpectralCap:
         share = self.cap / layer_radius(network)
         for link in recurrent_links(network):
             block = blocks[link.block]
-            if self.method == "exact" and step % self.every == 0:
+            if self.is_exact(step):
                 clip_norm(block.reshape(link.fan_in, -1), share / link.spread, link.tied)
             else:
                 scale_norm(link, block, share, vectors[link.block], self.iterations)
+
+    def is_exact(self, step: int) -> bool:
+        """Tell whether a step clips the eigenvalues, which is done in numpy."""
+        return self.method == "exact" and step % self.every == 0
 
 
 AUTO_CAP = SpectralCap(partial=True)
@@ -191,13 +196,14 @@ def _clip_singular_values(block: FloatArray, matrix: Matrix, limit: float) -> No
     block[...] = clipped.T if wide else clipped
 
 
-def scale_norm(
-    link: Link, block: FloatArray, limit: float, vector: Matrix, iterations: int
-) -> None:
+def scale_norm(link: Link, block: Array, limit: float, vector: Array, iterations: int) -> None:
     """Scale `block` in place so that the estimated norm of its link is at most `limit`.
 
     `vector (size of the source,)` is turned towards the direction that the link stretches most.
     """
+    if not isinstance(block, np.ndarray):
+        _scale_unseen(link, block, limit, vector, iterations)
+        return
     v = vector.astype(block.dtype)
     for _ in range(iterations):
         # A plain matrix is spared the gathering, which would take longer than a small product.
@@ -212,10 +218,21 @@ def scale_norm(
         block *= limit / norm
 
 
-def _there_and_back(link: Link, block: FloatArray, v: FloatArray) -> FloatArray:
+def _scale_unseen(link: Link, block: Array, limit: float, vector: Array, iterations: int) -> None:
+    """Do the same to arrays of another library, without reading a number from them."""
+    xp, v = namespace(block), vector
+    for _ in range(iterations):
+        turned = block @ (v @ block) if link.whole else _there_and_back(link, block, v)
+        size = xp.linalg.norm(turned)
+        v = xp.where(size > 0.0, turned / size, v)  # of a zero matrix, the vector as it was
+    vector[...] = v
+    norm = xp.linalg.norm(v @ block if link.whole else link.forward(block, v[None]))
+    block *= xp.clip(limit / norm, None, 1.0)
+
+
+def _there_and_back(link: Link, block: Array, v: Array) -> Array:
     """Send `v (size of the source,)` through a link and what arrives back again."""
-    returned: FloatArray = link.backward(block, link.forward(block, v[None]))[0]
-    return returned
+    return link.backward(block, link.forward(block, v[None]))[0]
 
 
 def _is_below(symmetric: Matrix, limit: float) -> bool:

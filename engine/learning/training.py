@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import FloatArray
+from engine.arrays import Array, FloatArray, OwnArray
 from engine.backend import Backend, Relaxation
 from engine.border import checked
 from engine.compiled.threads import fitting_threads
@@ -21,7 +21,7 @@ from engine.learning.optimizer import Adam, Optimizer, scheduled
 from engine.learning.predict import checked_data, evaluate
 from engine.learning.run import Epoch, Run
 from engine.learning.spectral import AUTO_CAP, SpectralCap
-from engine.model.params import Params
+from engine.model.params import Params, unpack
 
 
 @checked
@@ -76,7 +76,7 @@ class Training:
         return AUTO_CAP if isinstance(self.cap, str) else self.cap
 
 
-Step: TypeAlias = Callable[[Backend, FloatArray, FloatArray, Training, Run, int], Report]
+Step: TypeAlias = Callable[[Backend, Array, Array, Training, Run, int], Report]
 """One update from a batch `x`, `y`; the last number is the length of the schedule in steps."""
 
 Progress: TypeAlias = Callable[[int, int, str], None]
@@ -86,15 +86,18 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 @checked
 def train_step(
     backend: Backend,
-    x: FloatArray,
-    y: FloatArray,
+    x: OwnArray,
+    y: OwnArray,
     training: Training,
     run: Run,
     total: int,
     *,
-    start: FloatArray | None = None,
+    start: OwnArray | None = None,
 ) -> Report:
-    """Estimate the gradient of the batch by its phases, from `start` on, and descend."""
+    """Estimate the gradient of the batch by its phases, from `start` on, and descend.
+
+    On a remote backend, batch and run in its own arrays (`Backend.own`, `Run.on`) stay there.
+    """
     clamped = backend.clamp(x, y)
     phases = phases_of(training.estimator, current_beta(backend, training))
     report = estimate(backend, clamped, phases, run.gradient, training.free, training.nudged, start)
@@ -110,29 +113,54 @@ def current_beta(backend: Backend, training: Training) -> float:
 @checked
 def descend(backend: Backend, training: Training, run: Run, total: int) -> None:
     """Update the parameters from `run.gradient`, which is used up."""
+    network = backend.network
     for name in training.frozen:
-        run.gradient[backend.network.blocks[name].span] = 0.0
+        run.gradient[network.blocks[name].span] = 0.0
     rate = training.optimizer.lr * scheduled(training.schedule, run.step, total)
     update = training.optimizer.update(run.gradient, run.memory, run.step, rate)
-    for name in training.decay.keys() - set(training.frozen):
-        span = backend.network.blocks[name].span
-        update[span] -= rate * np.ravel(training.decay[name]) * backend.params.theta[span]
-    if training.spectral_cap is not None:
-        _cap(backend, training.spectral_cap, run, update)
+    if training.decay or training.spectral_cap is not None:
+        _decay_and_cap(backend, training, run, rate, update)
     backend.apply(update)
     run.step += 1
 
 
-def _cap(backend: Backend, cap: SpectralCap, run: Run, update: FloatArray) -> None:
-    """Change the update in place so that it leads to recurrent blocks under the cap.
+def _decay_and_cap(
+    backend: Backend, training: Training, run: Run, rate: float, update: Array
+) -> None:
+    """Change the update in place: add the decay, and lead to recurrent blocks under the cap.
 
-    The cap is part of the update, so that a substrate writes each weight once.
+    Both are part of the update, so that a substrate writes each weight once.
     """
-    network, held, change = backend.network, backend.params, Params(backend.network, update)
-    blocks = {c.name: held[c.name] + change[c.name] for c in network.recurrent}
-    cap.enforce(network, blocks, run.step, run.vectors)
-    for name, block in blocks.items():
-        change[name][...] = block - held[name]
+    network, cap = backend.network, training.spectral_cap
+    decaying = training.decay.keys() - set(training.frozen)
+    capped = [] if cap is None else [coupling.name for coupling in network.recurrent]
+    held = backend.params if isinstance(update, np.ndarray) else backend.blocks
+    change = unpack(network, update, {*decaying, *capped})
+    for name in decaying:
+        change[name] -= rate * _decay_of(backend, training, run, name) * held[name]
+    if cap is None:
+        return
+    now = {name: held[name] for name in capped}
+    then = {name: block + change[name] for name, block in now.items()}
+    if cap.is_exact(run.step):
+        then = {name: backend.host(block) for name, block in then.items()}
+    cap.enforce(network, then, run.step, run.vectors)
+    for name, block in then.items():
+        change[name][...] = (block if type(block) is type(update) else backend.own(block)) - now[
+            name
+        ]
+
+
+def _decay_of(backend: Backend, training: Training, run: Run, name: str) -> Any:
+    """Return the decay of a block, as an array where the run lies."""
+    decay = training.decay[name]
+    if isinstance(run.gradient, np.ndarray):
+        return np.asarray(decay)
+    if np.ndim(decay) == 0:
+        return float(decay)
+    if name not in run.settings:
+        run.settings[name] = backend.own(np.asarray(decay))
+    return run.settings[name]
 
 
 @checked
@@ -164,12 +192,13 @@ def fit(
     if checkpoint is not None:
         files.check_place(checkpoint)
     identity = _identity(training, inputs, targets, held_out)
-    run = _begin(backend, training, identity, checkpoint if resume else None)
+    run = _begin(backend, training, identity, checkpoint if resume else None).on(backend)
+    data = backend.own(inputs), backend.own(targets)
     warned = isinstance(training.beta, str) and not isinstance(training.estimator, tuple)
     step = step if progress is None else _watched(step, progress)
     with fitting_threads(backend.network, training.batch_size):
         while run.epoch < training.epochs and not _is_stale(run, training):
-            epoch = _train_epoch(backend, inputs, targets, training, run, step)
+            epoch = _train_epoch(backend, *data, training, run, step)
             if validation is not None:
                 result = evaluate(backend, *validation, training.free)
                 epoch = epoch.validated(result.cost, result.accuracy)
@@ -177,7 +206,7 @@ def fit(
             run.history.append(epoch)
             run.epoch += 1
             if checkpoint is not None:
-                files.save(checkpoint, backend.params, run, identity)
+                files.save(checkpoint, backend.params, run.off(backend), identity)
             warned = warned or warn_unsafe(backend, _largest_beta(backend, training))
             if on_epoch is not None:
                 on_epoch(epoch)
@@ -230,10 +259,13 @@ def _begin(
 
 
 def _train_epoch(
-    backend: Backend, x: FloatArray, y: FloatArray, training: Training, run: Run, step: Step
+    backend: Backend, x: Array, y: Array, training: Training, run: Run, step: Step
 ) -> Epoch:
+    """Pass once over data in the backend's own arrays; numbers are read from them at the end."""
     began = time.perf_counter()
-    order = run.rng.permutation(len(x))
+    if backend.remote:  # to ask for the curvature in every step would be to wait for it
+        training = replace(training, beta=current_beta(backend, training))
+    order = backend.own(run.rng.permutation(len(x)))
     total = training.epochs * -(-len(x) // training.batch_size)
     cost = free_steps = nudged_steps = unsettled = 0.0
     for first in range(0, len(x), training.batch_size):
@@ -244,6 +276,10 @@ def _train_epoch(
         free_steps += share * report.free_steps
         nudged_steps += share * report.nudged_steps
         unsettled += share * report.unsettled
+    backend.check_finite()
+    cost, free_steps, nudged_steps, unsettled = map(
+        float, (cost, free_steps, nudged_steps, unsettled)
+    )
     seconds = time.perf_counter() - began
     return Epoch(run.epoch + 1, cost, free_steps, nudged_steps, unsettled, seconds)
 
@@ -252,7 +288,7 @@ def _watched(step: Step, progress: Progress) -> Step:
     """Return the step that also tells how far the training is."""
 
     def watched(
-        backend: Backend, x: FloatArray, y: FloatArray, training: Training, run: Run, total: int
+        backend: Backend, x: Array, y: Array, training: Training, run: Run, total: int
     ) -> Report:
         report = step(backend, x, y, training, run, total)
         progress(run.step, total, run.history[-1].summary() if run.history else "")

@@ -1,12 +1,12 @@
 """Parameters: one flat array, whose named blocks are views of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import FloatArray, IntArray, checked_precision
+from engine.arrays import Array, FloatArray, IntArray, checked_precision
 from engine.border import checked
 from engine.errors import EngineError
 from engine.model.network import Network
@@ -69,6 +69,15 @@ class Params(Mapping[str, FloatArray]):
         for name in (link.block for link in self.network.links.values() if link.tied):
             if not np.array_equal(self[name], self[name].T):
                 raise EngineError(f"lateral block '{name}' is not symmetric.")
+
+
+def unpack(
+    network: Network, theta: Array, names: Collection[str] | None = None
+) -> dict[str, Array]:
+    """Return all parameter blocks, or some, as views of `theta (network.size,)` of any library."""
+    blocks = network.blocks
+    named = {name: blocks[name] for name in (blocks if names is None else names)}
+    return {name: theta[block.span].reshape(block.shape) for name, block in named.items()}
 
 
 @lru_cache(maxsize=64)

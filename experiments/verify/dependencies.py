@@ -92,14 +92,16 @@ def readout_gap(backend: Backend, clamped: Clamped, free: Equilibrium) -> float:
     network, readout = backend.network, backend.network.readout
     targets = np.array(clamped.y)
     held = backend.clamp(clamped.x, targets.copy())
-    goal = held.y
+    goal = (held.inner or held).y  # what the backend reads
     assert goal is not None
     before = _readout_update(backend, held, free)
     largest = 0.0
     for unit in range(network.columns[readout.layer].start, network.columns[readout.layer].stop):
         moved = replace(free, state=_moved(free.state, unit))
         shift = backend.predict(moved) - backend.predict(free)
-        goal[...] = targets + shift  # no probabilities any more, which the rule does not mind
+        goal[...] = backend.own(
+            targets + shift
+        )  # no probabilities any more, which the rule does not mind
         after = _readout_update(backend, held, moved)
         gap = np.abs(after - before)
         row = unit - network.columns[readout.layer].start

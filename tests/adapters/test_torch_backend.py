@@ -2,30 +2,38 @@ import importlib
 import sys
 import weakref
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from adapters import torch_solvers
+from adapters import torch_phase
 from adapters.torch_arrays import pick_device, present_devices
 from adapters.torch_backend import TorchBackend
 from engine.backend import Relaxation
+from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
+from engine.couplings.readout import SoftmaxReadout
 from engine.errors import EngineError
-from engine.model.builders import layered, looped_mlp
-from engine.model.network import Network
+from engine.model import dynamics
+from engine.model.builders import energy_transformer, layered, looped_mlp
+from engine.model.network import Layer, Network
 from engine.model.params import initial_params
 
 LOOPED = looped_mlp(4, 8, 3)
 
 
 def build(
-    network: Network = LOOPED, dtype: type[np.floating] = np.float64, gain: float = 1.0
+    network: Network = LOOPED,
+    dtype: type[np.floating] = np.float64,
+    gain: float = 1.0,
+    **options: Any,
 ) -> TorchBackend:
     params = initial_params(network, np.random.default_rng(3), dtype)
     if "W_rec" in params:
         params["W_rec"][...] *= gain
-    return TorchBackend(network, params, "cpu")
+    return TorchBackend(network, params, "cpu", **options)
 
 
 def inputs(samples: int = 12) -> np.ndarray:
@@ -36,13 +44,13 @@ def inputs(samples: int = 12) -> np.ndarray:
 def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
     """The states at which `T` is evaluated, in order."""
     seen: list[torch.Tensor] = []
-    image: Callable[..., torch.Tensor] = torch_solvers.Phase.image
+    image: Callable[..., torch.Tensor] = torch_phase.Phase.image
 
-    def watched(phase: torch_solvers.Phase, state: torch.Tensor) -> torch.Tensor:
+    def watched(phase: torch_phase.Phase, state: torch.Tensor) -> torch.Tensor:
         seen.append(state.clone())
         return image(phase, state)
 
-    monkeypatch.setattr(torch_solvers.Phase, "image", watched)
+    monkeypatch.setattr(torch_phase.Phase, "image", watched)
     return seen
 
 
@@ -125,15 +133,15 @@ def test_no_graph_is_kept_even_where_gradients_are_on() -> None:
 def test_memory_does_not_grow_with_the_steps(monkeypatch: pytest.MonkeyPatch, solver: str) -> None:
     images: list[weakref.ref[torch.Tensor]] = []
     alive: list[int] = []
-    image: Callable[..., torch.Tensor] = torch_solvers.Phase.image
+    image: Callable[..., torch.Tensor] = torch_phase.Phase.image
 
-    def watched(phase: torch_solvers.Phase, state: torch.Tensor) -> torch.Tensor:
+    def watched(phase: torch_phase.Phase, state: torch.Tensor) -> torch.Tensor:
         result = image(phase, state)
         alive.append(sum(reference() is not None for reference in images))
         images.append(weakref.ref(result))
         return result
 
-    monkeypatch.setattr(torch_solvers.Phase, "image", watched)
+    monkeypatch.setattr(torch_phase.Phase, "image", watched)
     backend = build(layered((4, 6, 5, 3)))
     backend.settle(backend.clamp(inputs()), relaxation=Relaxation(100, 0.0, solver))
     assert len(images) >= 15
@@ -141,7 +149,7 @@ def test_memory_does_not_grow_with_the_steps(monkeypatch: pytest.MonkeyPatch, so
 
 
 def test_settled_samples_leave_the_computation(evaluations: list[torch.Tensor]) -> None:
-    backend = build()
+    backend = build(check_every=1)
     found = backend.settle(backend.clamp(inputs()), relaxation=Relaxation(100, 1e-6))
     assert len(set(found.steps)) > 1
     assert sum(len(state) for state in evaluations) == found.steps.sum()
@@ -215,3 +223,59 @@ def test_a_nan_in_the_very_last_update_is_seen() -> None:
     batch, start = backend.clamp([[1e200]]), [[-1.0, 0.0, 0.0, 0.0]]
     with pytest.raises(EngineError, match="sample 0 stopped being finite"):
         backend.settle(batch, 0.0, Relaxation(1, 1e-3, "alternating"), start)
+
+
+def mixed() -> Network:
+    """Two layers with different activations, the read-out on the first."""
+    layers = (Layer("a", (5,), "tanh"), Layer("b", (4,), "hard_sigmoid"))
+    couplings = (InputDrive("W_in", "b"), Bias("b", "b"), Dense("W", "a", "b"), Lateral("V", "b"))
+    return Network(4, layers, couplings, SoftmaxReadout("a", 3))
+
+
+NETWORKS = {
+    "looped": LOOPED,
+    "layered": layered((4, 6, 5, 3)),
+    "mixed": mixed(),
+    "transformer": energy_transformer(5, 4, width=6, memories=2),
+}
+
+
+def batch_of(network: Network) -> tuple[np.ndarray, np.ndarray]:
+    x = np.random.default_rng(5).integers(5, size=(12, 4)).astype(float)
+    y = np.random.default_rng(6).dirichlet(np.ones(3), 12)
+    return x, y if network.vocabulary is None else np.tile(np.eye(5)[:4].ravel(), (12, 1))
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.4, -0.4])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_step_is_the_one_of_the_formulas(name: str, beta: float) -> None:
+    network, (x, y) = NETWORKS[name], batch_of(NETWORKS[name])
+    backend = build(network)
+    params, start = backend.params, np.random.default_rng(7).uniform(0, 1, (12, network.units))
+    found = backend.settle(backend.clamp(x, y), beta, Relaxation(1, 0.0), start)
+    drive = dynamics.clamped_drive(network, params, x)
+    expected = dynamics.step(network, params, x, y, start, beta, drive)
+    np.testing.assert_allclose(found.state, expected, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_compiled_steps_are_the_plain_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here the trace is replayed without a compiler, which takes seconds for every shape."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager", fullgraph=True))
+    network, (x, y) = NETWORKS[name], batch_of(NETWORKS[name])
+    plain, compiled = build(network), build(network, compiled=True)
+    way = Relaxation(40, 1e-6, damping=0.8)
+    plan = (((0.0,), way), ((0.3, -0.3), way))
+    found, expected = (b.relax(b.clamp(x, y), plan) for b in (compiled, plain))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one.steps, other.steps)
+        np.testing.assert_allclose(one.state, other.state, rtol=0, atol=1e-12)
+
+
+def test_a_compiler_that_fails_is_told_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no C++ compiler found\nand much more")
+
+    monkeypatch.setattr(torch, "compile", fail)
+    with pytest.raises(EngineError, match=r"^torch.compile does not work here: no C\+\+ compiler"):
+        build(compiled=True)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from adapters import torch_solvers
+from adapters import torch_phase
 from adapters.torch_autograd import relax_through
 from adapters.torch_backend import TorchBackend
 from adapters.torch_module import EqPropModule, LinearCost
@@ -135,15 +135,15 @@ def test_memory_does_not_depend_on_the_steps(monkeypatch: pytest.MonkeyPatch) ->
     """Of all the states met on the way, hardly any is alive when the next one is made."""
     states: list[weakref.ref[torch.Tensor]] = []
     alive: list[int] = []
-    image: Callable[..., torch.Tensor] = torch_solvers.Phase.image
+    image: Callable[..., torch.Tensor] = torch_phase.Phase.image
 
-    def watched(phase: torch_solvers.Phase, state: torch.Tensor) -> torch.Tensor:
+    def watched(phase: torch_phase.Phase, state: torch.Tensor) -> torch.Tensor:
         result = image(phase, state)
         alive.append(sum(reference() is not None for reference in states))
         states.append(weakref.ref(result))
         return result
 
-    monkeypatch.setattr(torch_solvers.Phase, "image", watched)
+    monkeypatch.setattr(torch_phase.Phase, "image", watched)
     x, slope = batch(NETWORKS["looped"])
     gradients(build(NETWORKS["looped"], centered(0.1), Relaxation(60, 0.0)), slope, x)
     assert len(states) > 100

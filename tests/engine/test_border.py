@@ -87,6 +87,11 @@ def _descriptions() -> dict[str, Call]:
             {"vocabulary": 4, "length": 3, "width": 4, "heads": 1, "head_size": 2, "outputs": 2}
             | {"memories": 1, "sharpness": 1.0, "sees_itself": True, "causal": False},
         ),
+        "conv_net": (
+            engine.conv_net,
+            {"image": (5, 5, 1), "channels": (2,), "outputs": 2, "kernel": 3, "stride": 2}
+            | {"activation": "tanh"},
+        ),
         "Layer": (Layer, {"name": "a", "shape": (3,), "activation": "tanh"}),
         "Network": (
             Network,
@@ -97,6 +102,19 @@ def _descriptions() -> dict[str, Call]:
         "Bias": (Bias, {"name": "a", "layer": "b", "start": 0.0}),
         "Dense": (Dense, {"name": "a", "source": "b", "target": "c", "gain": 0.5}),
         "Lateral": (Lateral, {"name": "a", "layer": "b", "gain": 0.5}),
+        "Convolution": (
+            engine.Convolution,
+            {"name": "a", "source": "b", "target": "c", "kernel": 3, "stride": 1, "padding": 1}
+            | {"gain": 0.5},
+        ),
+        "InputConvolution": (
+            engine.InputConvolution,
+            {"name": "a", "layer": "b", "image": (5, 5, 1), "kernel": 3, "stride": 1, "padding": 1},
+        ),
+        "ChannelBias": (
+            engine.ChannelBias,
+            {"name": "a", "layer": "b", "pixels": 9, "start": 0.0},
+        ),
         "Embedding": (Embedding, {"name": "a", "layer": "b", "vocabulary": 3, "spread": 0.5}),
         "Position": (Position, {"name": "a", "layer": "b", "start": 0.0, "spread": 0.5}),
         "Attention": (

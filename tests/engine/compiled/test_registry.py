@@ -185,7 +185,7 @@ def test_golden_judges_it_and_it_trains_by_default_and_is_saved(tmp_path: Path) 
 @pytest.mark.usefixtures("known")
 def test_what_has_no_model_of_it_says_so() -> None:
     params, _, _ = _case()
-    with pytest.raises(EngineError, match=r"coupling 'G' \(Gate\) is no link"):
+    with pytest.raises(EngineError, match=r"coupling 'G' \(Gate\) has no model in hw_sim"):
         DigitalBackend(params.network, params)
 
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
 
 from adapters.nir_export import to_nir
 from adapters.torch_autograd import implicit_gradient
@@ -248,6 +249,9 @@ def test_the_norm_of_a_shared_block_is_found_on_the_link_itself() -> None:
     vector, block = starting_vectors(network)["W_p"], w.copy()
     scale_norm(link, block, 0.5 * truth, vector, iterations=5000)
     np.testing.assert_allclose(block, 0.5 * w, rtol=1e-6)
+    tensor, direction = torch.tensor(w), torch.tensor(starting_vectors(network)["W_p"])
+    scale_norm(link, tensor, 0.5 * truth, direction, iterations=5000)
+    np.testing.assert_allclose(tensor.numpy(), block, rtol=1e-9)
     assert np.linalg.norm(w, 2) < truth <= link.spread * np.linalg.norm(w, 2)
 
 

@@ -69,6 +69,40 @@ def test_an_update_is_written_over_the_gradient_in_its_precision(optimizer: Opti
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+def test_tensors_are_updated_as_arrays_are(optimizer: Optimizer) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(1)
+    memory = np.zeros((optimizer.moments, 30))
+    other = torch.zeros((optimizer.moments, 30), dtype=torch.float64)
+    for step, gradient in enumerate(rng.standard_normal((6, 30))):
+        tensor = torch.tensor(gradient)
+        moved = optimizer.update(tensor, other, step, optimizer.lr)
+        expected = optimizer.update(gradient, memory, step, optimizer.lr)
+        assert moved.data_ptr() == tensor.data_ptr()
+        np.testing.assert_allclose(moved.numpy(), expected, rtol=1e-12)
+        np.testing.assert_allclose(other.numpy(), memory, rtol=1e-12)
+
+
+@pytest.mark.parametrize("optimizer", [SGD(), Adam()], ids=repr)
+def test_tensors_that_do_not_fit_are_refused(optimizer: Optimizer) -> None:
+    torch = pytest.importorskip("torch")
+    gradient, memory = torch.ones(3), torch.zeros((optimizer.moments, 3))
+    wrong = [
+        (gradient, memory[:, :2], "memory has shape"),
+        (gradient, memory.double(), "memory is torch.float64 on cpu, expected torch.float32"),
+        (gradient, memory.numpy(), "memory is a ndarray, expected a Tensor"),
+        (gradient.numpy(), memory, "memory is a Tensor, expected a numpy array"),
+        (torch.ones(6)[::2], memory, "gradient is not a whole, contiguous Tensor"),
+        (memory[0], memory, "memory shares memory with gradient"),
+        ([1.0], memory, "gradient is .*, expected a numpy array or a Tensor"),
+    ]
+    for first, second, message in wrong:
+        with pytest.raises(EngineError, match=message):
+            optimizer.update(first, second, 0, 0.1)
+    assert not memory.any()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
 def test_no_gradient_moves_nothing(optimizer: Optimizer) -> None:
     total, memory = _descend(optimizer, np.zeros((5, 4)))
     assert not total.any()

@@ -244,6 +244,20 @@ def test_a_block_of_zeros_is_left_and_its_vector_too() -> None:
     np.testing.assert_array_equal(vector, 1.0)
 
 
+@pytest.mark.parametrize("limit", [0.5, 1e3])
+@pytest.mark.parametrize("zero", [False, True])
+def test_tensors_are_scaled_as_arrays_are(limit: float, zero: bool) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(8)
+    block, vector = rng.standard_normal((6, 9)) * (not zero), rng.standard_normal(6)
+    tensor, direction = torch.tensor(block), torch.tensor(vector)
+    for _ in range(4):
+        scale_norm(_link(block), tensor, limit, direction, iterations=3)
+        scale_norm(_link(block), block, limit, vector, iterations=3)
+        np.testing.assert_allclose(tensor.numpy(), block, rtol=1e-12)
+        np.testing.assert_allclose(direction.numpy(), vector, rtol=1e-12)
+
+
 def test_there_is_a_vector_for_every_recurrent_block() -> None:
     vectors = starting_vectors(MIXED)
     assert {name: v.shape for name, v in vectors.items()} == {

@@ -24,9 +24,9 @@ def test_what_a_chip_does_is_what_it_says_needs_a_price(chip: Chip) -> None:
     backend = chip.build(NETWORK, initial_params(NETWORK, rng, np.float64), chip.settings)
     clamped = backend.clamp(rng.standard_normal((4, 3)), np.eye(2)[[0, 1, 1, 0]])
     gradient = np.zeros(NETWORK.size)
-    free = backend.relax(clamped, 0.0, Relaxation(4))
+    free = backend.settle(clamped, 0.0, Relaxation(4))
     for beta in (-0.5, 0.5):
-        nudged = backend.relax(clamped, beta, Relaxation(4), free.state)
+        nudged = backend.settle(clamped, beta, Relaxation(4), free.state)
         backend.accumulate(clamped, nudged, gradient, energy=beta)
     backend.accumulate(clamped, free, gradient, cost=1.0)
     backend.apply(-gradient)
