@@ -16,7 +16,7 @@ from adapters.torch_arrays import Device, check_precision, pick_device, to_tenso
 from adapters.torch_faults import Faults
 from adapters.torch_phase import CompiledImage, Phase, image_of
 from adapters.torch_solvers import Pace, settle
-from engine.arrays import Array, by_sample
+from engine.arrays import Array, by_sample, check_tensor
 from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
 from engine.border import checked
 from engine.couplings.coupling import Coupling
@@ -189,10 +189,15 @@ class TorchBackend(Backend):
     @torch.inference_mode()
     def _apply(self, update: Tensor) -> None:
         """Add the update, unless it or a state before it was not finite."""
+        if not len(update):
+            return  # nothing has no extremes
         total = self._theta + update
         low, high = total.aminmax()
         self._faults.watch_update(~(low.isfinite() & high.isfinite()))
         torch.where(self._faults.none_yet, total, self._theta, out=self._theta)
+
+    def _check_own(self, name: str, array: Tensor, shape: tuple[int, ...]) -> None:
+        check_tensor(name, array, shape, self._theta)
 
     def _read(self) -> dict[str, Tensor]:
         return {"the parameters": self._theta}

@@ -17,6 +17,7 @@ from adapters.torch_backend import TorchBackend
 from adapters.torch_solvers import Pace
 from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
+from engine.couplings.readout import SquaredError
 from engine.errors import DivergenceError, EngineError
 from engine.learning.estimator import centered, estimate
 from engine.learning.optimizer import SGD, Adam, Optimizer
@@ -24,7 +25,7 @@ from engine.learning.run import Run
 from engine.learning.spectral import SpectralCap
 from engine.learning.training import Training, fit, train_step
 from engine.model.builders import energy_transformer, layered, looped_mlp
-from engine.model.network import Network
+from engine.model.network import Layer, Network
 from engine.model.params import initial_params
 
 LOOPED = looped_mlp(4, 8, 3)
@@ -402,6 +403,16 @@ def test_a_run_comes_back_from_a_backend_as_it_went() -> None:
         assert back.vectors[name].dtype == vector.dtype
         np.testing.assert_allclose(back.vectors[name], vector, rtol=1e-7)
     assert back.history is run.history
+
+
+def test_a_network_without_parameters_has_nothing_to_read() -> None:
+    network = Network(2, (Layer("a", (3,)),), (), SquaredError("a"))
+    backend = build(network, device="cpu")
+    found = backend.settle(backend.clamp(backend.own(np.ones((4, 2)))))
+    assert not backend.host(found.state).any()
+    for update in (np.empty(0), backend.own(np.empty(0))):
+        backend.apply(update)
+    backend.check_finite()
 
 
 def test_an_automatic_beta_is_that_of_the_beginning_of_the_epoch() -> None:
