@@ -53,6 +53,7 @@ def main(file: str, rank: int, processes: int, out: str) -> None:
     train(DistributedDataParallel(model), model[1], rank, processes)
     if rank == 0:
         np.save(out, nn.utils.parameters_to_vector(model.parameters()).detach().numpy())
+    distributed.barrier()  # a process whose peer has left in the middle of it is aborted
     distributed.destroy_process_group()
 
 
