@@ -1,7 +1,7 @@
 """A coupling that nobody knew and that is no link: its kernels run it, nothing else is touched."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from engine.compiled.backend import NumbaBackend
 from engine.compiled.registry import Kernels, kernels_of, register
 from engine.couplings.attention import Attention
 from engine.couplings.dense import Bias, Dense, InputDrive
+from engine.couplings.effort import Effort
 from engine.couplings.link import Shapes
 from engine.couplings.readout import SoftmaxReadout
 from engine.errors import CheckpointError, EngineError
@@ -31,6 +32,7 @@ from golden.compare import compare_steps
 from golden.couplings import check_network
 from golden.reference import ReferenceBackend
 from hw_sim.chips.digital import DigitalBackend
+from hw_sim.formula import dense_counts
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,10 @@ class Gate:
     def correlate(self, w: Any, x: Any, *states: Any) -> Any:
         a, b = states
         return ((a * b) ** 2).sum(0) / 2
+
+    def effort(self, shapes: Shapes) -> Effort:
+        units = shapes[self.first][0]
+        return Effort(drive={"mac": 4 * units}, correlate={"mac": 2 * units})
 
 
 def _drive(state, starts, rows, sizes, constants, scratch, into):  # type: ignore[no-untyped-def]
@@ -187,6 +193,17 @@ def test_what_has_no_model_of_it_says_so() -> None:
     params, _, _ = _case()
     with pytest.raises(EngineError, match=r"coupling 'G' \(Gate\) has no model in hw_sim"):
         DigitalBackend(params.network, params)
+
+
+def test_it_is_counted_by_what_it_says_it_costs() -> None:
+    counts = dict(dense_counts(_network(), 3, 7, 5, 2))  # samples, evaluations, phases
+    plain = [c for c in _network().couplings if c.name != "G"]
+    without = replace(_network(), couplings=tuple(plain))
+    base = dict(dense_counts(without, 3, 7, 5, 2))
+    extra = {key: n - base.get(key, 0) for key, n in counts.items() if n != base.get(key, 0)}
+    assert sum(n for (phase, _, _), n in extra.items() if phase == "free") == 7 * 4 * 6
+    assert sum(n for (phase, _, _), n in extra.items() if phase == "nudged") == 5 * 4 * 6
+    assert sum(n for (phase, _, _), n in extra.items() if phase == "learn") == 3 * 2 * 2 * 6
 
 
 @pytest.mark.usefixtures("known")
