@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray, IntArray, checked_sum
-from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.backend import Backend
 from engine.couplings.link import INPUT, ONE, Link
+from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError
 from engine.model import dynamics
 from engine.model.network import Network

@@ -17,10 +17,10 @@ import numpy as np
 
 from adapters.nir_file import graph_bytes, nir, read_graph
 from engine.arrays import FloatArray
-from engine.backend import Relaxation
 from engine.border import checked
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import INPUT, ONE, Link
+from engine.equilibrium import Relaxation
 from engine.errors import CheckpointError, EngineError, check_count
 from engine.learning.checkpoint import check_place, describe_network, network_from
 from engine.learning.estimator import Estimator, centered, check_estimator

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError, check_count
 from engine.learning.estimator import Recipe, estimate, phases_of
 from engine.learning.optimizer import Adam

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from adapters.torch_arrays import CPU, Blocks, to_tensor, torch, unpack
 from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray, checked_matrix
-from engine.backend import Relaxation
 from engine.border import checked
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.model import dynamics
 from engine.model.dynamics import Blocks as AnyBlocks

@@ -17,9 +17,10 @@ from adapters.torch_faults import Faults
 from adapters.torch_phase import CompiledImage, Phase, image_of
 from adapters.torch_solvers import Pace, settle
 from engine.arrays import Array, by_sample, check_tensor
-from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
+from engine.backend import Backend
 from engine.border import checked
 from engine.couplings.coupling import Coupling
+from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.model import dynamics
 from engine.model.network import Network
 from engine.model.params import Params

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adapters.torch_arrays import torch
-from engine.backend import Equilibrium, divergence_of
+from engine.equilibrium import Equilibrium, divergence_of
 from engine.errors import DivergenceError
 
 Tensor = torch.Tensor

@@ -23,7 +23,7 @@ from adapters.torch_autograd import symmetrise
 from adapters.torch_phase import Phase
 from adapters.torch_solvers import settle
 from engine.arrays import Array, FloatArray, by_sample
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.errors import DivergenceError, EngineError
 from engine.learning.estimator import Estimator, centered, check_estimator
 from engine.learning.spectral import SpectralCap

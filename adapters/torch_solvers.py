@@ -9,7 +9,7 @@ from typing import Protocol
 
 from adapters.torch_arrays import torch
 from adapters.torch_phase import Phase
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.errors import check_count
 from engine.model.network import Network
 

@@ -4,13 +4,14 @@ Everything that a user needs is here: what a network is made of (layers, couplin
 builders of known ones, backends, estimators, training, prediction and checkpoints.
 """
 
-from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
 from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.couplings.readout import SoftmaxReadout, SquaredError
 from engine.couplings.tokens import Embedding, Position, TokenReadout
+from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.errors import CheckpointError, DivergenceError, EngineError, NudgeWarning
 from engine.learning.checkpoint import load, save
 from engine.learning.estimator import centered, estimate, four_point, one_sided, symmetric

@@ -14,18 +14,15 @@ arrays is answered in those, and nothing is read on the way: values are taken as
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from dataclasses import replace
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import (
     Array,
-    BoolArray,
     FloatArray,
-    IntArray,
     OwnArray,
     Tensor,
     check_apart,
@@ -35,135 +32,11 @@ from engine.arrays import (
     checked_vector,
 )
 from engine.border import checked
-from engine.errors import DivergenceError, EngineError, check_count
+from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation, Solver, finite
+from engine.errors import DivergenceError, EngineError
 from engine.model import dynamics
 from engine.model.network import Network
 from engine.model.params import Params
-
-Solver = Literal["fixed_point", "alternating", "anderson"]
-
-
-@checked
-@dataclass(frozen=True)
-class Relaxation:
-    """How to look for an equilibrium, and when to stop.
-
-    A sample has converged when `max_u |T(s)_u - s_u| <= tolerance`; it is then left as it is.
-    `fixed_point` steps `s + damping (T(s) - s)`. `alternating` updates one half of the layers from
-    the other and back, which counts as one step. `anderson` mixes the last `memory` steps of
-    every sample, and takes a plain step where the mixture raised the residual.
-    """
-
-    max_steps: int = 30
-    tolerance: float = 1e-4
-    solver: Solver = "fixed_point"
-    damping: float = 1.0
-    memory: int = 5
-
-    def __post_init__(self) -> None:
-        check_count("max_steps", self.max_steps)
-        if not self.tolerance >= 0.0:
-            raise EngineError(f"tolerance is {self.tolerance}, expected zero or more.")
-        if self.solver not in get_args(Solver):
-            known = ", ".join(get_args(Solver))
-            raise EngineError(f"unknown solver '{self.solver}'; known: {known}.")
-        if not 0.0 < self.damping <= 1.0:
-            raise EngineError(f"damping is {self.damping}, expected more than 0 and at most 1.")
-        if self.damping != 1.0 and self.solver != "fixed_point":
-            raise EngineError(f"damping belongs to solver 'fixed_point', not to '{self.solver}'.")
-        check_count("memory", self.memory)
-
-    def nudged(self, beta: float, rounding: float = 0.0) -> "Relaxation":
-        """Return the same with a tolerance in proportion to `|beta|`.
-
-        A nudge moves the state by O(beta): an absolute tolerance would stop before it has. Below
-        `rounding` no tolerance can be met, so it is not scaled further than that.
-        """
-        return _scaled(self, min(1.0, abs(beta)), rounding)
-
-
-@lru_cache(maxsize=64)  # the same in every step of a training
-def _scaled(relaxation: Relaxation, share: float, rounding: float) -> Relaxation:
-    """Return `relaxation` with a share of its tolerance, but no less than `rounding`."""
-    tolerance = relaxation.tolerance
-    return replace(relaxation, tolerance=min(tolerance, max(tolerance * share, rounding)))
-
-
-Plan: TypeAlias = tuple[tuple[tuple[float, ...], Relaxation], ...]
-"""Stages of a relaxation: the betas that are relaxed side by side, and how."""
-
-
-@dataclass(frozen=True)
-class Clamped:
-    """A batch held at the inputs and targets, with the drive that no step changes.
-
-    Only `Backend.clamp` makes one that a backend takes: its arrays have been checked, so kernels
-    read them as they are.
-    """
-
-    x: Array
-    y: Array | None
-    drive: Any
-    """dPhi/ds of the clamped couplings, in the array type of the backend."""
-    version: int
-    """Count of the parameter changes the backend had seen when it was made."""
-    weights: FloatArray | None = None
-    """What the gradient and the cost of every sample count, `(samples,)`; all alike if absent.
-
-    Always numpy's: they steer which samples are added together.
-    """
-    inner: "Clamped | None" = None
-    """The same in the backend's own arrays, where it was clamped from numpy's and they differ."""
-    owner: object = field(default=None, init=False, repr=False)
-    """The backend that made it; a copy with other fields has none."""
-
-    def rows(self, chosen: BoolArray) -> "Clamped":
-        """Return some of the samples without weights or drive: enough to accumulate them."""
-        y = None if self.y is None else self.y[chosen]
-        return Clamped(self.x[chosen], y, None, self.version)
-
-
-@dataclass(frozen=True)
-class Equilibrium:
-    """Where a relaxation ended, sample by sample.
-
-    `residual` is `max_u |T(s)_u - s_u|`, of the returned state where it converged, else of the
-    state before the last step. `steps` counts evaluations of `T`. The arrays are numpy's where the
-    batch was clamped from such.
-    """
-
-    state: FloatArray
-    steps: IntArray
-    residual: FloatArray
-    converged: BoolArray
-    beta: float
-    opposite: FloatArray | None = None
-    """State of another phase, whose contribution `accumulate` takes away."""
-
-    def against(self, other: "Equilibrium") -> "Equilibrium":
-        """Return the same, to be accumulated minus `other`."""
-        return replace(self, opposite=other.state)
-
-    def rows(self, chosen: BoolArray | slice) -> "Equilibrium":
-        """Return some of the samples."""
-        return replace(
-            self,
-            state=self.state[chosen],
-            steps=self.steps[chosen],
-            residual=self.residual[chosen],
-            converged=self.converged[chosen],
-            opposite=None if self.opposite is None else self.opposite[chosen],
-        )
-
-    def summary(self) -> str:
-        """Say in one line how the batch settled."""
-        median, most = np.median(self.steps), self.steps.max()
-        late = np.percentile(self.steps, 95)
-        return (
-            f"{self.converged.sum()} of {self.converged.size} samples settled; steps "
-            f"{median:.0f} (median), {late:.0f} (95 %), {most} (max); "
-            f"largest residual {self.residual.max():.1e}"
-        )
 
 
 class Backend(ABC):
@@ -542,20 +415,3 @@ class Backend(ABC):
     def _read(self) -> dict[str, Array]:
         """Return arrays of its own that are read while a gradient is written."""
         return {}
-
-
-def finite(equilibrium: Equilibrium) -> Equilibrium:
-    """Refuse an equilibrium that holds a value which is not finite."""
-    if not (np.isfinite(equilibrium.residual).all() and np.isfinite(equilibrium.state).all()):
-        finite = np.isfinite(equilibrium.residual) & np.isfinite(equilibrium.state).all(axis=1)
-        sample = int(np.flatnonzero(~finite)[0])
-        raise divergence_of(sample, int(equilibrium.steps[sample]), equilibrium.beta)
-    return equilibrium
-
-
-def divergence_of(sample: int, step: int, beta: float) -> DivergenceError:
-    """Return the error that says where a state stopped being finite."""
-    return DivergenceError(
-        f"the state of sample {sample} stopped being finite at step {step} (beta {beta}): lower "
-        "the learning rate or the cap."
-    )

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray
-from engine.backend import Backend, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.learning.optimizer import Adam
 from engine.learning.run import Run

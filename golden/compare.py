@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.backend import Backend, Equilibrium, Relaxation, Solver
+from engine.backend import Backend
+from engine.equilibrium import Equilibrium, Relaxation, Solver
 from engine.errors import EngineError
 from golden.metric import Metric, format_table
 

@@ -11,7 +11,8 @@ from typing import TypeAlias
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.backend import Backend, Relaxation
+from engine.backend import Backend
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.learning.estimator import Estimator, centered, estimate
 from engine.model import dynamics

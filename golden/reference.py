@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray
-from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.backend import Backend
 from engine.couplings.coupling import Coupling
+from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.errors import DivergenceError
 from engine.model.params import Params
 from golden import scalar

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from engine.backend import Solver
+from engine.equilibrium import Solver
 from engine.errors import EngineError
 from engine.learning.estimator import named_estimator
 from engine.model.network import Network

@@ -12,12 +12,13 @@ import numpy as np
 from adapters.torch_backend import TorchBackend
 from adapters.torch_solvers import Pace
 from engine.arrays import FloatArray
-from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
 from engine.couplings.dense import Bias, Dense, Lateral
 from engine.couplings.readout import SoftmaxReadout
 from engine.couplings.tokens import Embedding
+from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.learning.spectral import has_cap
 from engine.model import dynamics
 from engine.model.builders import conv_net, energy_transformer, layered, looped_mlp

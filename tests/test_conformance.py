@@ -5,7 +5,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from engine.backend import Relaxation, Solver
+from engine.equilibrium import Relaxation, Solver
 from engine.errors import DivergenceError, EngineError
 from engine.learning.estimator import centered, estimate
 from engine.learning.spectral import has_cap

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.learning.spectral import recurrent_matrix
 from engine.model.builders import layered
 from engine.model.params import Params

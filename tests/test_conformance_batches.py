@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from engine.backend import Equilibrium, Relaxation
 from engine.couplings.readout import SoftmaxReadout
 from engine.couplings.tokens import TokenReadout
+from engine.equilibrium import Equilibrium, Relaxation
 from engine.model.params import Params
 from tests.conformance import (
     RUNNABLE,

@@ -5,7 +5,7 @@ import pytest
 
 from adapters.torch_autograd import implicit_gradient
 from engine.arrays import FloatArray
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.learning.estimator import Report, estimate, named_estimator
 from tests.conformance import RUNNABLE, SAMPLES, Trial, assert_close
 

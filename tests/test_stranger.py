@@ -13,11 +13,12 @@ from adapters.brian2_backend import Brian2Backend
 from adapters.torch_autograd import implicit_gradient
 from adapters.torch_backend import TorchBackend
 from engine.arrays import by_sample
-from engine.backend import Backend, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.dense import Bias, InputDrive
 from engine.couplings.link import Link, Shapes
 from engine.couplings.readout import SoftmaxReadout
+from engine.equilibrium import Relaxation
 from engine.learning import checkpoint
 from engine.learning.estimator import centered, estimate
 from engine.learning.optimizer import Adam

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray, by_sample, checked_sum
-from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
+from engine.backend import Backend
 from engine.border import checked
 from engine.compiled.anderson import relax_anderson
 from engine.compiled.buffers import new_buffers, new_history, new_program, new_results
@@ -20,6 +20,7 @@ from engine.compiled.reading import softmax_errors
 from engine.compiled.relaxation import relax_alternating, relax_fixed_point
 from engine.compiled.threads import row_blocks, run_blocks
 from engine.couplings.link import INPUT, ONE, Link
+from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.model.network import Network
 from engine.model.params import Params
 

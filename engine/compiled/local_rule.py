@@ -3,12 +3,12 @@
 import numpy as np
 
 from engine.arrays import FloatArray, by_sample
-from engine.backend import Clamped
 from engine.compiled.products import TURNED, add_correlation, compare, new_edge, packed_size
 from engine.compiled.registry import kernels_of
 from engine.compiled.threads import portions, run_blocks
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import INPUT, ONE, Link
+from engine.equilibrium import Clamped
 from engine.model.params import Params
 
 

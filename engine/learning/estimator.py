@@ -15,8 +15,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from engine.arrays import Array, OwnArray
-from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
+from engine.backend import Backend
 from engine.border import checked
+from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.errors import EngineError, NudgeWarning
 
 Estimator: TypeAlias = tuple[tuple[float, float], ...]

@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray, IntArray, checked_matrix, number, plain_array
-from engine.backend import Backend, Relaxation
+from engine.backend import Backend
 from engine.border import checked
 from engine.compiled.threads import fitting_threads
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError, check_count
 from engine.model.network import Network
 

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import Array, FloatArray, OwnArray
-from engine.backend import Backend, Relaxation
+from engine.backend import Backend
 from engine.border import checked
 from engine.compiled.threads import fitting_threads
+from engine.equilibrium import Relaxation
 from engine.errors import CheckpointError, EngineError, check_count, check_seed, shown
 from engine.fingerprint import fingerprint
 from engine.learning import checkpoint as files

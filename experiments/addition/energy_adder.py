@@ -13,8 +13,8 @@ import numpy as np
 
 from adapters.torch_autograd import bptt_gradient
 from engine.arrays import IntArray
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.learning.optimizer import Adam, scheduled
 from engine.learning.run import Run
 from engine.learning.training import Training, descend, train_step

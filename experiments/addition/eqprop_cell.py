@@ -12,8 +12,9 @@ from itertools import product
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.backend import Backend, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.learning.optimizer import Adam
 from engine.learning.predict import predict_outputs
 from engine.learning.run import Epoch

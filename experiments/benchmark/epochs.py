@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 
 from adapters.torch_backend import TorchBackend
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.learning.optimizer import Adam
 from engine.learning.spectral import SpectralCap
 from engine.learning.training import Training

@@ -11,8 +11,9 @@ import numpy as np
 from adapters.torch_arrays import torch
 from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray
-from engine.backend import Backend, Clamped, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Clamped, Relaxation
 from engine.learning.spectral import recurrent_norm
 from engine.model.builders import looped_mlp
 from engine.model.params import initial_params

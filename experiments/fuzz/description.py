@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.learning.checkpoint import load, save
 from engine.learning.estimator import centered, symmetric

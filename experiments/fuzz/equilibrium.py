@@ -6,7 +6,7 @@ import numpy as np
 
 from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.errors import DivergenceError
 from engine.model import dynamics
 from engine.model.params import Params

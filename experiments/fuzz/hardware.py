@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from experiments.fuzz.strategies import Case, cases, quadratic_networks
 from experiments.fuzz.theory import theory
 from hw_sim.chips.catalogue import CHIPS

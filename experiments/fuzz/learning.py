@@ -6,7 +6,7 @@ import numpy as np
 
 from adapters.torch_autograd import implicit_gradient
 from engine.arrays import BoolArray, FloatArray
-from engine.backend import Clamped, Relaxation
+from engine.equilibrium import Clamped, Relaxation
 from engine.learning.estimator import Estimator, centered, estimate, one_sided
 from engine.learning.optimizer import SGD, Adam
 from engine.learning.run import Run

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from engine.arrays import FloatArray, IntArray
-from engine.backend import Clamped, Equilibrium, Plan, Relaxation
+from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.learning.estimator import Report, estimate, named_estimator
 from experiments.fuzz.strategies import Case, cases, quadratic_networks, wild_cases
 from experiments.fuzz.theory import theory

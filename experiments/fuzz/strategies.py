@@ -12,10 +12,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from engine.arrays import FloatArray
-from engine.backend import Clamped, Solver
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
 from engine.couplings.coupling import Coupling
+from engine.equilibrium import Clamped, Solver
 from engine.errors import EngineError
 from engine.learning.checkpoint import describe_network, network_from
 from engine.learning.spectral import has_cap, recurrent_norm

@@ -3,8 +3,8 @@
 import numpy as np
 
 from engine.arrays import FloatArray, IntArray
-from engine.backend import Equilibrium, Relaxation
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Equilibrium, Relaxation
 from engine.model.network import Network
 from engine.model.params import Params
 from experiments.fuzz.phases import around, assert_same

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.learning.optimizer import Adam
 from engine.learning.spectral import SpectralCap

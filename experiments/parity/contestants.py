@@ -11,8 +11,9 @@ from threadpoolctl import threadpool_limits
 from adapters.torch_arrays import torch
 from adapters.torch_autograd import implicit_gradient
 from engine.arrays import FloatArray, IntArray
-from engine.backend import Backend, Clamped, Equilibrium, Relaxation, Solver
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Clamped, Equilibrium, Relaxation, Solver
 from engine.errors import EngineError, NudgeWarning
 from engine.learning.estimator import estimate, phases_of
 from engine.learning.predict import predict_proba, targets_of

@@ -7,7 +7,7 @@ reported run uses. The rest is a budget that all contestants of a task share.
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from engine.backend import Relaxation, Solver
+from engine.equilibrium import Relaxation, Solver
 from engine.learning.optimizer import Adam
 from engine.learning.spectral import SpectralCap
 from engine.learning.training import Training

@@ -6,8 +6,9 @@ import numpy as np
 
 from adapters.torch_autograd import implicit_gradient
 from engine.arrays import FloatArray, IntArray
-from engine.backend import Backend, Clamped, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Clamped, Relaxation
 from engine.errors import EngineError
 from engine.learning.estimator import centered, estimate
 from experiments.transformer.parts import attention_of, readout_of

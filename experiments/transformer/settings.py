@@ -7,7 +7,7 @@ other settings (docs/transformer.md).
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.model.builders import energy_transformer
 from engine.model.network import Network
 

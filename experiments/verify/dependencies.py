@@ -11,9 +11,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from engine.arrays import BoolArray, FloatArray
-from engine.backend import Backend, Clamped, Equilibrium
+from engine.backend import Backend
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import INPUT
+from engine.equilibrium import Clamped, Equilibrium
 from engine.model.network import Network
 from engine.model.params import Params, partners
 

@@ -15,8 +15,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from engine.backend import Backend, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.learning.run import Run
 from engine.learning.training import Training, train_step
 from engine.model.builders import looped_mlp

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from engine.arrays import FloatArray, IntArray
-from engine.backend import Clamped, Equilibrium, Relaxation
 from engine.border import checked
+from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim.audit.recording import Trace, interpreted, recorded

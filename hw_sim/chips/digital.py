@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from engine.arrays import FloatArray, IntArray
-from engine.backend import Clamped, Equilibrium, Relaxation
 from engine.border import checked
+from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError
 from engine.model.network import Network
 from engine.model.params import Params, partners

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from engine.arrays import FloatArray, IntArray, checked_sum
-from engine.backend import Clamped, Equilibrium, Relaxation
 from engine.border import checked
+from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError, check_count
 from engine.model.network import Network
 from engine.model.params import Params

@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray, IntArray, by_sample
-from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.backend import Backend
 from engine.couplings.link import INPUT, ONE, Link
+from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError
 from engine.model.network import Network
 from engine.model.params import Params

@@ -13,7 +13,7 @@ from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from adapters.torch_module import EqPropModule
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.learning.spectral import SpectralCap
 from engine.model.builders import looped_mlp
 from engine.model.params import initial_params

@@ -23,10 +23,10 @@ from adapters.nir_export import (
     to_spiking,
     write_nir,
 )
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.dense import Bias, InputDrive, Lateral
 from engine.couplings.readout import SquaredError
+from engine.equilibrium import Relaxation
 from engine.errors import CheckpointError, EngineError
 from engine.learning.estimator import four_point
 from engine.learning.spectral import recurrent_norm

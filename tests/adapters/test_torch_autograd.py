@@ -5,7 +5,7 @@ import torch
 from adapters.torch_arrays import unpack
 from adapters.torch_autograd import bptt_gradient, implicit_gradient, loss, relax_through
 from adapters.torch_backend import TorchBackend
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.learning.estimator import centered, estimate
 from engine.model.builders import layered, looped_mlp

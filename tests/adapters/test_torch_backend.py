@@ -12,9 +12,9 @@ import torch
 from adapters import torch_phase
 from adapters.torch_arrays import pick_device, present_devices
 from adapters.torch_backend import TorchBackend
-from engine.backend import Relaxation
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.couplings.readout import SoftmaxReadout
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.model import dynamics
 from engine.model.builders import energy_transformer, layered, looped_mlp

@@ -15,9 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from adapters import torch_phase
 from adapters.torch_backend import TorchBackend
 from adapters.torch_solvers import Pace
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.readout import SquaredError
+from engine.equilibrium import Relaxation
 from engine.errors import DivergenceError, EngineError
 from engine.learning.estimator import centered, estimate
 from engine.learning.optimizer import SGD, Adam, Optimizer

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from adapters.torch_faults import Faults
-from engine.backend import Equilibrium, finite
+from engine.equilibrium import Equilibrium, finite
 from engine.errors import DivergenceError
 
 BETAS = (0.0, 0.1, -1 / 3)

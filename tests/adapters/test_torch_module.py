@@ -16,7 +16,7 @@ from adapters import torch_phase
 from adapters.torch_autograd import relax_through
 from adapters.torch_backend import TorchBackend
 from adapters.torch_module import EqPropModule, LinearCost
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.errors import DivergenceError, EngineError
 from engine.learning.estimator import Estimator, centered, estimate, four_point, one_sided
 from engine.learning.spectral import SpectralCap, recurrent_norm

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.arrays import FloatArray
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.dense import Lateral
 from engine.couplings.readout import SquaredError
+from engine.equilibrium import Relaxation
 from engine.model import dynamics
 from engine.model.network import Layer, Network
 from engine.model.params import Params

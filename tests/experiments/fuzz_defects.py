@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from engine.arrays import FloatArray, IntArray
-from engine.backend import Backend, Clamped, Equilibrium, Plan, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.compiled.program import Results
 from engine.couplings.dense import Dense
 from engine.couplings.readout import SoftmaxReadout
+from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.learning.estimator import Report
 from engine.learning.optimizer import Adam
 from engine.learning.spectral import SpectralCap

@@ -7,8 +7,9 @@ import pytest
 
 import golden.__main__ as command
 from engine.arrays import FloatArray
-from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError
 from engine.model.builders import layered, looped_mlp
 

@@ -8,9 +8,10 @@ import pytest
 
 from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray
-from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.coupling import Coupling
+from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError
 from engine.model.builders import layered
 from golden.cases import CAP, UNCAPPED, Case, initial_case, judged_networks, trained_case

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.dense import InputDrive
 from engine.couplings.readout import SoftmaxReadout
+from engine.equilibrium import Relaxation
 from engine.errors import DivergenceError, EngineError
 from engine.model.builders import layered, looped_mlp
 from engine.model.network import Layer, Network

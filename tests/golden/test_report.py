@@ -7,8 +7,8 @@ import pytest
 
 import golden.__main__ as command
 from engine.arrays import FloatArray
-from engine.backend import Clamped, Equilibrium, Relaxation
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.learning.estimator import centered
 from engine.model.builders import layered, looped_mlp
 from engine.model.network import Network

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
 from engine.couplings.effort import effort_of
 from engine.couplings.tokens import Embedding
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.learning.optimizer import Adam
 from engine.model.builders import energy_transformer, looped_mlp

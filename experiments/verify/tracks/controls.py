@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.learning.predict import predict_proba
 from engine.learning.training import fit
 from engine.model.params import initial_params

@@ -9,8 +9,9 @@ import numpy as np
 
 from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray
-from engine.backend import Backend, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.learning.spectral import has_cap
 from engine.model.builders import energy_transformer, layered, looped_mlp
 from experiments.reporting.document import Table

@@ -9,8 +9,8 @@ import numpy as np
 from adapters.torch_autograd import bptt_gradient
 from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray
-from engine.backend import Clamped, Equilibrium, Relaxation
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.learning.optimizer import Adam
 from engine.learning.spectral import SpectralCap, recurrent_norm, starting_vectors
 from engine.model.builders import layered, looped_mlp

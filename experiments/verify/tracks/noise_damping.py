@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from engine.arrays import FloatArray
-from engine.backend import Backend, Clamped, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Clamped, Relaxation
 from engine.learning.spectral import recurrent_matrix, recurrent_norm
 from engine.model.params import Params
 from experiments.reporting.document import Table

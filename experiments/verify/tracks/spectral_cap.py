@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from engine.arrays import FloatArray
-from engine.backend import Backend, Equilibrium, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Equilibrium, Relaxation
 from engine.learning.estimator import Report
 from engine.learning.run import Run
 from engine.learning.spectral import SpectralCap, recurrent_matrix, recurrent_norm

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from engine.arrays import FloatArray
-from engine.backend import Relaxation
 from engine.compiled.anderson import mixing_weights
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.model import dynamics
 from engine.model.builders import layered, looped_mlp
 from engine.model.network import Network

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from engine.arrays import FloatArray
-from engine.backend import Relaxation
 from engine.compiled import attention as kernels
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
 from engine.couplings.tokens import TokenReadout
+from engine.equilibrium import Relaxation
 from engine.errors import DivergenceError
 from engine.model import dynamics
 from engine.model.builders import energy_transformer

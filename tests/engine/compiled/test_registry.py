@@ -10,7 +10,7 @@ import pytest
 
 from adapters.torch_autograd import implicit_gradient
 from adapters.torch_backend import TorchBackend
-from engine.backend import Backend, Relaxation
+from engine.backend import Backend
 from engine.compiled import registry
 from engine.compiled.backend import NumbaBackend
 from engine.compiled.registry import Kernels, kernels_of, register
@@ -19,6 +19,7 @@ from engine.couplings.dense import Bias, Dense, InputDrive
 from engine.couplings.effort import Effort
 from engine.couplings.link import Shapes
 from engine.couplings.readout import SoftmaxReadout
+from engine.equilibrium import Relaxation
 from engine.errors import CheckpointError, EngineError
 from engine.learning import checkpoint
 from engine.learning.estimator import centered, estimate

@@ -9,10 +9,10 @@ import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
 from engine.arrays import FloatArray
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.dense import Bias
 from engine.couplings.readout import SquaredError
+from engine.equilibrium import Relaxation
 from engine.errors import DivergenceError, EngineError
 from engine.learning.run import Run
 from engine.learning.training import Training, train_step

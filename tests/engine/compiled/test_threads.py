@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from engine.backend import Relaxation
 from engine.compiled import threads
 from engine.compiled.backend import NumbaBackend
 from engine.compiled.threads import (
@@ -17,6 +16,7 @@ from engine.compiled.threads import (
     row_blocks,
     run_blocks,
 )
+from engine.equilibrium import Relaxation
 from engine.learning.estimator import centered, estimate
 from engine.learning.predict import evaluate, predict
 from engine.learning.training import Training, fit, train_step

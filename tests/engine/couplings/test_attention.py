@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from numba.core.runtime import _nrt_python, rtsys
 
 from engine.arrays import FloatArray
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.compiled.functions import exponentials
 from engine.couplings.attention import Attention, Hopfield
 from engine.couplings.readout import SquaredError
 from engine.couplings.tokens import Embedding, TokenReadout
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.learning.run import Run
 from engine.learning.training import Training, train_step

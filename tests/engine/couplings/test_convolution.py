@@ -8,10 +8,10 @@ import torch
 from torch.nn.functional import conv2d, conv_transpose2d
 
 from adapters.torch_autograd import implicit_gradient
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.readout import SoftmaxReadout
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.learning.estimator import centered, estimate
 from engine.learning.spectral import recurrent_norm

@@ -12,12 +12,12 @@ from adapters.nir_export import to_nir
 from adapters.torch_autograd import implicit_gradient
 from adapters.torch_backend import TorchBackend
 from engine.arrays import by_sample
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.couplings.link import INPUT, ONE, Link, Shapes, link_of
 from engine.couplings.readout import SoftmaxReadout
 from engine.couplings.tokens import Position
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.learning.estimator import centered, estimate
 from engine.learning.optimizer import Adam

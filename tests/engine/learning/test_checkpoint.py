@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.arrays import FloatArray, IntArray
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.dense import Bias
 from engine.couplings.readout import SquaredError
+from engine.equilibrium import Relaxation
 from engine.errors import CheckpointError, EngineError
 from engine.learning import checkpoint
 from engine.learning.checkpoint import load, save

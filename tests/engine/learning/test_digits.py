@@ -8,8 +8,9 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from engine.arrays import FloatArray, IntArray
-from engine.backend import Backend, Clamped, Equilibrium, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.learning.predict import evaluate
 from engine.learning.spectral import SpectralCap, recurrent_norm
 from engine.learning.training import Training, fit

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.arrays import by_sample
-from engine.backend import Backend, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError, NudgeWarning
 from engine.learning.estimator import (
     LARGEST_BETA,

@@ -7,11 +7,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from engine.arrays import BoolArray, FloatArray
-from engine.backend import Backend, Equilibrium, Relaxation
+from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
 from engine.couplings.dense import Bias, Lateral
 from engine.couplings.tokens import Embedding
+from engine.equilibrium import Equilibrium, Relaxation
 from engine.learning.estimator import Estimator, centered, estimate, four_point, one_sided
 from engine.model.builders import looped_mlp
 from engine.model.network import Network

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.learning.predict import evaluate, predict, predict_outputs, predict_proba
 from engine.model import dynamics

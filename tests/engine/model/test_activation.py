@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.learning.spectral import recurrent_norm
 from engine.model.builders import looped_mlp
 from engine.model.params import initial_params

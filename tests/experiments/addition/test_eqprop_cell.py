@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from experiments.addition.data import LIMIT, Pairs
 from experiments.addition.eqprop_cell import (
     CellSettings,

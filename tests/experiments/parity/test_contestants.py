@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.learning.predict import targets_of
 from engine.learning.training import Training, fit
 from engine.model.builders import layered, looped_mlp

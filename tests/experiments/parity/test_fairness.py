@@ -6,8 +6,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from adapters.torch_arrays import torch
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.learning.optimizer import Adam, scheduled
 from engine.learning.predict import targets_of
 from engine.learning.run import Run

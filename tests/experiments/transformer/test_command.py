@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.backend import Equilibrium
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention
+from engine.equilibrium import Equilibrium
 from engine.learning.run import Run
 from engine.learning.training import Training
 from engine.model.params import Params, initial_params

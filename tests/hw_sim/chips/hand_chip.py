@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.backend import Relaxation
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.couplings.readout import SoftmaxReadout, SquaredError
+from engine.equilibrium import Relaxation
 from engine.model.builders import looped_mlp
 from engine.model.network import Layer, Network
 from engine.model.params import Params

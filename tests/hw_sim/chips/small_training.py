@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from engine import SGD, Training, evaluate, fit
-from engine.backend import Backend, Relaxation
+from engine.backend import Backend
+from engine.equilibrium import Relaxation
 from engine.model.builders import looped_mlp
 from engine.model.network import Network
 from engine.model.params import Params, initial_params

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.model.builders import looped_mlp
 from engine.model.params import initial_params
 from hw_sim.chips.catalogue import CHIPS

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.backend import Relaxation
 from engine.couplings.readout import SoftmaxReadout
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.model import dynamics
 from engine.model.builders import energy_transformer, looped_mlp

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from engine import NumbaBackend, evaluate, fit
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.model.params import Params
 from experiments.fuzz.strategies import Case, cases, smooth_networks

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.model.builders import layered
 from engine.model.network import Network
 from engine.model.params import Params, initial_params

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine import NumbaBackend
 from engine.arrays import FloatArray
-from engine.backend import Relaxation
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.learning.spectral import recurrent_norm
 from engine.model import dynamics

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.backend import Equilibrium, Relaxation
+from engine.equilibrium import Equilibrium, Relaxation
 from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim.chips.cells import CrossbarConfig

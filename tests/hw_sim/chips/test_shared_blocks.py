@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.backend import Relaxation
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.dense import InputDrive
 from engine.couplings.readout import SquaredError
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.model import dynamics
 from engine.model.network import Layer, Network

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import NumbaBackend
-from engine.backend import Relaxation
 from engine.couplings.readout import SoftmaxReadout
+from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.model.builders import layered, looped_mlp
 from engine.model.params import initial_params
