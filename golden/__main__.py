@@ -26,6 +26,7 @@ from golden.cases import (
     smooth_networks,
     trained_case,
 )
+from golden.draws import stream
 from golden.fidelity import Reference, difference_gradient
 from golden.report import (
     Section,
@@ -70,16 +71,16 @@ def main(arguments: Sequence[str] | None = None, backends: Mapping[str, Factory]
 
 def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iterator[Section]:
     """Yield every part of the report, each as soon as it has run."""
-    rng = np.random.default_rng(seed)
     networks = judged_networks()
-    yield report_couplings(networks, rng)
+    yield report_couplings(networks, seed)
     for name in STEPPED:
-        for case in _stepped_cases(name, networks[name], rng):
+        for case in _stepped_cases(name, networks[name], stream(seed, f"{name}, stepped")):
             yield from report_steps(case, backends, steps)
             yield report_reference(case, backends, steps)
     for name, network in networks.items():
         if name not in STEPPED:
-            yield report_reference(initial_case(name, network, rng), backends, steps)
+            case = initial_case(name, network, stream(seed, f"{name}, stepped"))
+            yield report_reference(case, backends, steps)
     factory = next(iter(backends.values()))
     references: dict[str, Reference] = {
         "BPTT": partial(bptt_gradient, steps=UNROLLED_STEPS),
@@ -88,7 +89,7 @@ def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iter
     }
     cases, starts = [], []
     for name, network in smooth_networks().items():
-        start = initial_case(f"{name}, initial", network, rng)
+        start = initial_case(f"{name}, initial", network, stream(seed, f"{name}, trained"))
         cases += [start, trained_case(start, CAP, f"{name}, trained")]
         if has_cap(network):  # without one, long training may leave no equilibrium to judge at
             starts.append(replace(start, name=name))

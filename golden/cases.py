@@ -16,7 +16,7 @@ from engine.learning.optimizer import Adam
 from engine.learning.run import Run
 from engine.learning.spectral import SpectralCap, has_cap, recurrent_norm
 from engine.learning.training import Training, train_step
-from engine.model.builders import energy_transformer, layered, looped_mlp
+from engine.model.builders import conv_net, energy_transformer, layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import Params, initial_params
 from golden.draws import draw_inputs, draw_targets
@@ -54,13 +54,15 @@ class Case:
 
 
 def judged_networks() -> dict[str, Network]:
-    """Return networks of every kind: looped, layered, other costs and activations, attention."""
+    """Return networks of every kind: looped, layered, other costs, images, attention."""
     networks = {"looped": looped_mlp(5, 10, 3), "looped, relu": looped_mlp(5, 10, 3, "relu")}
     for depth in range(1, 5):
         networks[f"layered, depth {depth}"] = layered((5, *[10] * depth, 3))
     for activation in ("tanh", "hard_sigmoid"):
         name = f"squared error, {activation.replace('_', ' ')}"
         networks[name] = layered((5, 7, 4), activation, "squared_error")
+    networks["convolution"] = conv_net((4, 5, 2), (3, 2), 3, activation="tanh")
+    networks["convolution, relu"] = conv_net((4, 4, 1), (2,), 3)
     networks["transformer"] = energy_transformer(4, 3, width=4)
     networks["transformer, causal"] = energy_transformer(4, 3, width=4, causal=True)
     networks["transformer, memories"] = energy_transformer(

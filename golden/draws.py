@@ -1,9 +1,16 @@
 """Random inputs and targets that a network accepts."""
 
+from zlib import crc32
+
 import numpy as np
 
 from engine.arrays import FloatArray
 from engine.model.network import Network
+
+
+def stream(seed: int, name: str) -> np.random.Generator:
+    """Return random numbers of its own for whatever has a name: others may come and go."""
+    return np.random.default_rng([seed, crc32(name.encode())])
 
 
 def draw_inputs(network: Network, rng: np.random.Generator, samples: int) -> FloatArray:

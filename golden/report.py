@@ -14,6 +14,7 @@ from golden.bias import ORDERS, measure_bias_order
 from golden.cases import Case, Factory, trained_case
 from golden.compare import compare_rules, compare_steps, format_steps
 from golden.couplings import check_network
+from golden.draws import stream
 from golden.fidelity import (
     BETA,
     LARGEST_ERROR,
@@ -41,11 +42,11 @@ class Section:
     failures: tuple[str, ...]
 
 
-def report_couplings(networks: Mapping[str, Network], rng: np.random.Generator) -> Section:
+def report_couplings(networks: Mapping[str, Network], seed: int) -> Section:
     """Hold every closed form to autograd."""
     rows, checks, failures = [], 0, []
     for name, network in networks.items():
-        metrics = check_network(network, rng)
+        metrics = check_network(network, stream(seed, name))
         worst = max(metrics, key=lambda metric: metric.value)
         rows.append((name, len(metrics), f"{worst.value:.1e}", f"{worst.threshold:.0e}"))
         checks += len(metrics)

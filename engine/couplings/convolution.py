@@ -17,6 +17,7 @@ import numpy as np
 
 from engine.arrays import Array, FloatArray, IntArray, by_sample, namespace
 from engine.border import checked
+from engine.couplings.dense import Bias
 from engine.couplings.link import INPUT, ONE, Link, Shapes
 from engine.errors import EngineError, check_count
 
@@ -257,20 +258,11 @@ class InputConvolution:
 
 @checked
 @dataclass(frozen=True)
-class ChannelBias:
+class ChannelBias(Bias):
     """`Phi = sum_p b . s[p]`: all pixels of a channel share one bias."""
 
-    name: str
-    layer: str
-    pixels: int
+    pixels: int = 1
     """Of the layer, which a drive that sees no state cannot know otherwise."""
-    start: float = 0.0
-    clamped: ClassVar[bool] = True
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        """The biased layer."""
-        return (self.layer,)
 
     def shape(self, shapes: Shapes) -> tuple[int, ...]:
         """`(channels,)`."""
@@ -281,10 +273,6 @@ class ChannelBias:
                 f"{height} x {width}."
             )
         return (channels,)
-
-    def initial(self, rng: np.random.Generator, shapes: Shapes) -> FloatArray:
-        """The same value everywhere."""
-        return np.full(self.shape(shapes), self.start)
 
     def potential(self, w: Array, x: Array, *states: Array) -> Array:
         """`sum_pc b_c s_pc`."""

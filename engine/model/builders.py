@@ -90,7 +90,7 @@ def conv_net(
         height, width = window.reached(height), window.reached(width)
         layers.append(Layer(name, (height, width, count), activation))
         start = _bias_start(activation)
-        couplings.append(ChannelBias(f"b_{k + 1}", name, height * width, start))
+        couplings.append(ChannelBias(f"b_{k + 1}", name, start, height * width))
     return Network(prod(image), tuple(layers), tuple(couplings), SoftmaxReadout(names[-1], outputs))
 
 

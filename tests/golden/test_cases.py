@@ -7,6 +7,7 @@ from engine.compiled.backend import NumbaBackend
 from engine.couplings.readout import SquaredError
 from engine.errors import EngineError
 from engine.learning.spectral import has_cap, recurrent_norm
+from engine.model import dynamics
 from engine.model.params import initial_params
 from golden import cases
 from golden.cases import (
@@ -31,13 +32,8 @@ def test_recurrent_norm_is_that_of_the_jacobian(name: str) -> None:
     params = initial_params(network, np.random.default_rng(0), np.float64)
     scale_recurrent(params, 0.7)
     params.check()
-    matrix = np.zeros((network.units, network.units))
-    for coupling in network.recurrent:
-        source = network.columns[coupling.layers[0]]
-        target = network.columns[coupling.layers[-1]]
-        matrix[source, target] += params[coupling.name]
-        if source != target:
-            matrix[target, source] += params[coupling.name].T
+    nothing = np.zeros((network.units, network.inputs))
+    matrix = dynamics.recurrent_drive(network, params, nothing, np.eye(network.units))
     assert np.abs(np.linalg.eigvalsh(matrix)).max() == pytest.approx(0.7)
     assert recurrent_norm(params) == pytest.approx(0.7)
 
@@ -81,5 +77,5 @@ def test_the_judged_networks_are_of_every_kind() -> None:
     assert [a.causal for a in attentions.values()] == [False, True, False]
     assert [a.sees_itself for a in attentions.values()] == [False, False, True]
     assert len(networks["transformer, memories"].recurrent) == 2
-    rough = {"looped, relu", "squared error, hard sigmoid"}
+    rough = {"looped, relu", "convolution, relu", "squared error, hard sigmoid"}
     assert set(networks) - set(smooth_networks()) == rough

@@ -83,7 +83,7 @@ def test_golden_holds_forms_and_links_to_autograd(kernel: int, stride: int, padd
     )
     shapes = _layers(see)
     layers = tuple(Layer(name, shape) for name, shape in shapes.items())
-    biases = tuple(ChannelBias(f"b_{n}", n, int(np.prod(s[:2]))) for n, s in shapes.items())
+    biases = tuple(ChannelBias(f"b_{n}", n, pixels=int(np.prod(s[:2]))) for n, s in shapes.items())
     network = Network(144, layers, (see, hear, *biases), SoftmaxReadout("b", 3))
     failed = [m for m in check_network(network, np.random.default_rng(1)) if not m.passed]
     assert not failed
@@ -150,6 +150,6 @@ def test_layers_that_are_no_images_are_refused() -> None:
     with pytest.raises(EngineError, match=r"reads images \(3, 3, 2\) of 18 numbers, but .* has 9"):
         InputConvolution("W", "a", (3, 3, 2)).shape({"input": (9,), "a": (3, 3, 1)})
     with pytest.raises(EngineError, match="is for 8 pixels, but its layer has 3 x 3"):
-        ChannelBias("b", "a", 8).shape({"a": (3, 3, 1)})
+        ChannelBias("b", "a", pixels=8).shape({"a": (3, 3, 1)})
     with pytest.raises(EngineError, match="channels of at least one layer"):
         conv_net((8, 8, 1), (), 3)
