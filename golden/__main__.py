@@ -29,7 +29,7 @@ from golden.cases import (
 from golden.draws import stream
 from golden.fidelity import Reference, difference_gradient
 from golden.report import (
-    Section,
+    GoldenSection,
     report_bias,
     report_couplings,
     report_fidelity,
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None, backends: Mapping[str, Factory]
     return 1 if failures else 0
 
 
-def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iterator[Section]:
+def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iterator[GoldenSection]:
     """Yield every part of the report, each as soon as it has run."""
     networks = judged_networks()
     yield report_couplings(networks, seed)

@@ -33,7 +33,7 @@ LOSS_SHARES = (0.7, 0.3, 0.1)
 
 
 @dataclass(frozen=True)
-class Section:
+class GoldenSection:
     """One part of the report: tables, the number of checks, and those that failed."""
 
     title: str
@@ -42,7 +42,7 @@ class Section:
     failures: tuple[str, ...]
 
 
-def report_couplings(networks: Mapping[str, Network], seed: int) -> Section:
+def report_couplings(networks: Mapping[str, Network], seed: int) -> GoldenSection:
     """Hold every closed form to autograd."""
     rows, checks, failures = [], 0, []
     for name, network in networks.items():
@@ -52,10 +52,10 @@ def report_couplings(networks: Mapping[str, Network], seed: int) -> Section:
         checks += len(metrics)
         failures += _failures(name, metrics)
     table = format_table(("Network", "Checks", "Largest relative error", "Threshold"), rows)
-    return Section("Closed forms against autograd, float64", table, checks, tuple(failures))
+    return GoldenSection("Closed forms against autograd, float64", table, checks, tuple(failures))
 
 
-def report_steps(case: Case, backends: Mapping[str, Factory], steps: int) -> list[Section]:
+def report_steps(case: Case, backends: Mapping[str, Factory], steps: int) -> list[GoldenSection]:
     """Compare every pair of backends in float32, with a row for every step."""
     sections = []
     for left, right in combinations(backends, 2):
@@ -69,11 +69,11 @@ def report_steps(case: Case, backends: Mapping[str, Factory], steps: int) -> lis
         title = f"{left} against {right}, float32: {case.name}"
         body = f"{format_steps(comparison)}\n\n{format_metrics(comparison.metrics)}"
         failures = () if comparison.first is None else (f"{title}: {comparison.first}",)
-        sections.append(Section(title, body, len(comparison.metrics), failures))
+        sections.append(GoldenSection(title, body, len(comparison.metrics), failures))
     return sections
 
 
-def report_reference(case: Case, backends: Mapping[str, Factory], steps: int) -> Section:
+def report_reference(case: Case, backends: Mapping[str, Factory], steps: int) -> GoldenSection:
     """Hold every backend to the scalar reference: free, nudged, alternating, and its local rule."""
     judge = case.build(ReferenceBackend)
     metrics, failures = [], []
@@ -93,12 +93,12 @@ def report_reference(case: Case, backends: Mapping[str, Factory], steps: int) ->
         metrics.append(Metric(f"{name}, {worst.name}", worst.value, worst.threshold))
         failures += _failures(f"{case.name}, {name}", rules)
     title = f"Backends against the scalar reference, float64: {case.name}"
-    return Section(title, format_metrics(metrics), len(metrics), tuple(failures))
+    return GoldenSection(title, format_metrics(metrics), len(metrics), tuple(failures))
 
 
 def report_fidelity(
     cases: Sequence[Case], factory: Factory, references: Mapping[str, Reference]
-) -> Section:
+) -> GoldenSection:
     """Hold the centered estimate to every reference gradient."""
     rows, failures = [], []
     for case in cases:
@@ -113,12 +113,12 @@ def report_fidelity(
     cosine, error = f"Cosine (>= {LEAST_COSINE})", f"Relative error (<= {LARGEST_ERROR:.0e})"
     table = format_table(("Network", "Reference", cosine, error), rows)
     title = f"Gradient of equilibrium propagation, centered, beta {BETA}, float64"
-    return Section(title, table, len(rows), tuple(failures))
+    return GoldenSection(title, table, len(rows), tuple(failures))
 
 
 def report_training(
     starts: Sequence[Case], cap: float, factory: Factory, trusted: Reference
-) -> Section:
+) -> GoldenSection:
     """Show, without judging it, how the bias at a fixed beta grows as a network learns."""
     rows = []
     for start in starts:
@@ -136,10 +136,10 @@ def report_training(
             rows.append((case.name, f"{share:.0%}", f"{curvature:.2f}", *errors))
     headers = ("Network", "Loss left", "Curvature of C", f"beta {BETA:g}", f"beta {BETA / 10:g}")
     title = f"Relative error of the centered gradient as training goes on, cap {cap} (not judged)"
-    return Section(title, format_table(headers, rows), 0, ())
+    return GoldenSection(title, format_table(headers, rows), 0, ())
 
 
-def report_bias(cases: Sequence[Case], factory: Factory, trusted: Reference) -> Section:
+def report_bias(cases: Sequence[Case], factory: Factory, trusted: Reference) -> GoldenSection:
     """Hold the measured order of every estimator's bias to theory."""
     rows, failures = [], []
     for case in cases:
@@ -154,7 +154,7 @@ def report_bias(cases: Sequence[Case], factory: Factory, trusted: Reference) -> 
                 failures.append(f"bias of {estimator}, {case.name}: order {slope}, not {theory}")
     headers = ("Network", "Estimator", "beta", "Relative error", "Order", "Theory")
     title = "Order of the bias in beta, float64"
-    return Section(title, format_table(headers, rows), len(rows), tuple(failures))
+    return GoldenSection(title, format_table(headers, rows), len(rows), tuple(failures))
 
 
 def _phases(network: Network) -> list[tuple[float, Solver]]:

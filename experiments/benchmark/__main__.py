@@ -26,7 +26,7 @@ from experiments.benchmark.growth import (
     measure_first_step,
     measure_growth,
 )
-from experiments.benchmark.report import Results, print_results, write_report
+from experiments.benchmark.report import BenchmarkResults, print_results, write_report
 from experiments.benchmark.timing import TimingEffort
 from experiments.options import add_out, command_parser, parse, worker_count
 from experiments.output import prepare_output
@@ -62,7 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return guarded(work, console, (EngineError, TaskError), "Nothing was written.")
 
 
-def run_parts(options: argparse.Namespace, command: str, on_note: Callable[[str], None]) -> Results:
+def run_parts(
+    options: argparse.Namespace, command: str, on_note: Callable[[str], None]
+) -> BenchmarkResults:
     """Measure the parts that were asked for."""
     measured, notes, points = Measurements(), list[str](), []
     threads = list(dict.fromkeys(options.threads))
@@ -81,7 +83,7 @@ def run_parts(options: argparse.Namespace, command: str, on_note: Callable[[str]
         points = measure_growth(sweep, threads[0], on_note)
         first = measure_first_step(sweep, on_note)
         measured = replace(measured, exponents=fit_exponents(points), first_step=first)
-    return Results(command, _machine(threads), measured, points, notes)
+    return BenchmarkResults(command, _machine(threads), measured, points, notes)
 
 
 def _machine(threads: Sequence[int]) -> dict[str, str]:

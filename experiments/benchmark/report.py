@@ -43,7 +43,7 @@ METHOD = (
 
 
 @dataclass(frozen=True)
-class Results:
+class BenchmarkResults:
     """Everything a run measured, as it is written to `results.json`."""
 
     command: str
@@ -57,7 +57,7 @@ class Results:
         object.__setattr__(self, "goals", judge_goals(self.measured))
 
 
-def write_report(results: Results, folder: Path) -> None:
+def write_report(results: BenchmarkResults, folder: Path) -> None:
     """Write `report.md`, `report.html`, `results.json` and the plot."""
     drawn = draw_benchmark(results.measured.cells, results.measured.races, results.points)
     if drawn is not None:
@@ -70,7 +70,7 @@ def write_report(results: Results, folder: Path) -> None:
     write_text(folder / "report.html", render_html(document))
 
 
-def print_results(results: Results, console: Console) -> None:
+def print_results(results: BenchmarkResults, console: Console) -> None:
     """Print every table, the goals last."""
     for table in (*result_tables(results), goals_table(results.goals)):
         console.print(rich_table(table, console.width))
@@ -79,7 +79,7 @@ def print_results(results: Results, console: Console) -> None:
         console.print(Text(note, style="yellow"))
 
 
-def result_tables(results: Results) -> list[Table]:
+def result_tables(results: BenchmarkResults) -> list[Table]:
     """Return the tables of the parts that ran."""
     measured = results.measured
     counts = dict.fromkeys(cell.threads for cell in measured.cells)
@@ -95,7 +95,7 @@ def result_tables(results: Results) -> list[Table]:
     return tables
 
 
-def build_document(results: Results, figure: Figure | None) -> Document:
+def build_document(results: BenchmarkResults, figure: Figure | None) -> Document:
     """Put the report in order."""
     reached = [goal for goal in results.goals if goal.reached]
     missed = dict.fromkeys(goal.what for goal in results.goals if goal.reached is False)

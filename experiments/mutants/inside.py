@@ -109,7 +109,7 @@ class Watch:
         os._exit(TIMED_OUT)
 
 
-class Trace(Watch):
+class CallTrace(Watch):
     """Notes, too, which functions each test enters, and which are entered to collect them."""
 
     def __init__(self, events: TextIO, skip: Sequence[str], limit: float, root: Path) -> None:
@@ -168,7 +168,7 @@ def run_tests(job: Mapping[str, Any], root: Path) -> int:
         os.dup2(nothing.fileno(), sys.stderr.fileno())
     with open(job["events"], "w", encoding="utf-8") as events:
         if job["limits"] is None:
-            plugin: Watch = Trace(events, job["skip"], job["limit"], root)
+            plugin: Watch = CallTrace(events, job["skip"], job["limit"], root)
             return int(pytest.main([*ARGUMENTS, *job["files"]], plugins=[plugin]))
         sys.dont_write_bytecode = bool(job["limits"])  # of a fault
         plugin = Watch(events, job["limits"], (), 0.0)

@@ -25,7 +25,7 @@ from experiments.shell import guarded, make_console
 from experiments.verify.registry import all_tracks, find_tracks
 from experiments.verify.report_content import check_table, lead_sentences, totals_table, track_table
 from experiments.verify.report_files import write_report
-from experiments.verify.track import Effort, Status, Track, VerifyError
+from experiments.verify.track import Status, Track, TrackSize, VerifyError
 from experiments.verify.track_outcomes import TrackOutcome, run_tracks
 
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def verify(options: argparse.Namespace, command: str, console: Console) -> int:
     """Run the tracks, write the report and print its summary; return 1 if a claim failed."""
-    effort = Effort(options.effort)
+    effort = TrackSize(options.effort)
     tracks = find_tracks(options.track)
     left_out = [f"{n} ({t.title})" for n, t in all_tracks().items() if t not in tracks]
     prepare_output(options.out, "report.html", "report.md", "report.json", "plots/track.png")
@@ -69,7 +69,7 @@ def verify(options: argparse.Namespace, command: str, console: Console) -> int:
     return 1 if totals.failed else 0
 
 
-def _run(tracks: Sequence[Track], effort: Effort, workers: int) -> list[TrackOutcome]:
+def _run(tracks: Sequence[Track], effort: TrackSize, workers: int) -> list[TrackOutcome]:
     outcomes: list[TrackOutcome] = []
     with progress_bars() as show:
         show("tracks", 0, len(tracks), f"{effort} run")
@@ -101,9 +101,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--track", type=positive, nargs="+", default=[], metavar="N", help="only these tracks")
     effort = parser.add_mutually_exclusive_group()
     choose = partial(effort.add_argument, dest="effort", action="store_const")
-    choose("--quick", const=Effort.QUICK, help="a smoke run: a minute or two")
-    choose("--full", const=Effort.FULL, help="more seeds at full size: an hour")
-    parser.set_defaults(effort=Effort.DEFAULT)
+    choose("--quick", const=TrackSize.QUICK, help="a smoke run: a minute or two")
+    choose("--full", const=TrackSize.FULL, help="more seeds at full size: an hour")
+    parser.set_defaults(effort=TrackSize.DEFAULT)
     add_out(parser, "results/verify")
     add_workers(parser, "tracks")
     return parser

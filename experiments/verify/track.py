@@ -36,7 +36,7 @@ class VerifyError(ValueError):
     """A request or a track file that cannot be used, as one sentence."""
 
 
-class Effort(StrEnum):
+class TrackSize(StrEnum):
     """How much to spend."""
 
     QUICK = "quick"
@@ -138,12 +138,12 @@ class Track:
     title: str
     claim: str
     unit: str
-    sizes: Mapping[Effort, Size]
+    sizes: Mapping[TrackSize, Size]
     verify: Callable[[Size], Finding]
 
-    def level(self, effort: Effort) -> Level:
+    def level(self, effort: TrackSize) -> Level:
         """Return how much evidence an experiment of this effort is."""
-        return level_of(self.sizes[effort], self.sizes[Effort.FULL])
+        return level_of(self.sizes[effort], self.sizes[TrackSize.FULL])
 
 
 def status_of(checks: Sequence[Check]) -> Status:

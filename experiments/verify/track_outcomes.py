@@ -15,12 +15,12 @@ from engine.errors import NudgeWarning
 from experiments.pool import as_finished
 from experiments.verify.registry import find_tracks
 from experiments.verify.track import (
-    Effort,
     Finding,
     Level,
     Size,
     Status,
     Track,
+    TrackSize,
     score_of,
     status_of,
 )
@@ -51,14 +51,14 @@ class TrackOutcome:
         return 0.0 if self.finding is None else score_of(self.finding.checks)
 
 
-def run_tracks(tracks: Sequence[Track], effort: Effort, workers: int) -> Iterator[TrackOutcome]:
+def run_tracks(tracks: Sequence[Track], effort: TrackSize, workers: int) -> Iterator[TrackOutcome]:
     """Yield the outcome of each track as soon as there is one, in any order."""
     numbers = [track.number for track in tracks]
     for _, outcome in as_finished(partial(_run_number, effort), numbers, workers):
         yield outcome
 
 
-def run_track(track: Track, effort: Effort) -> TrackOutcome:
+def run_track(track: Track, effort: TrackSize) -> TrackOutcome:
     """Run one track on one thread."""
     began = time.perf_counter()
     finding, error = None, ""
@@ -84,7 +84,7 @@ def run_track(track: Track, effort: Effort) -> TrackOutcome:
     )
 
 
-def _run_number(effort: Effort, number: int) -> TrackOutcome:
+def _run_number(effort: TrackSize, number: int) -> TrackOutcome:
     (track,) = find_tracks([number])  # a track is found again in the worker, not sent to it
     return run_track(track, effort)
 

@@ -18,7 +18,13 @@ from golden.bias import ORDERS, BiasOrder
 from golden.cases import Case, initial_case
 from golden.fidelity import BETA, eqprop_gradient
 from golden.reference import ReferenceBackend
-from golden.report import Section, report_couplings, report_fidelity, report_reference, report_steps
+from golden.report import (
+    GoldenSection,
+    report_couplings,
+    report_fidelity,
+    report_reference,
+    report_steps,
+)
 
 LOOPED, STACK = looped_mlp(2, 2, 2), layered((2, 2, 2, 2))
 
@@ -49,7 +55,7 @@ def _case(network: Network = LOOPED) -> Case:
     return replace(case, x=case.x[:2], y=case.y[:2])
 
 
-def _rows(section: Section) -> list[list[str]]:
+def _rows(section: GoldenSection) -> list[list[str]]:
     """The cells of the last table."""
     table = section.body.split("\n\n")[-1].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
@@ -170,7 +176,7 @@ def test_the_verdict_counts_all_sections(
     code: int,
     verdict: str,
 ) -> None:
-    sections = [Section("A", "x", 3, failures[:1]), Section("B", "y", 4, failures[1:])]
+    sections = [GoldenSection("A", "x", 3, failures[:1]), GoldenSection("B", "y", 4, failures[1:])]
     monkeypatch.setattr(command, "run_sections", lambda *_: iter(sections))
     assert command.main([]) == code
     lines = capsys.readouterr().out.splitlines()
@@ -185,16 +191,18 @@ def test_each_network_is_judged_once_by_the_reference(monkeypatch: pytest.Monkey
     seen: dict[str, list[str]] = {}
 
     def part(kind: str):
-        def made(case: object, *_: object) -> Section:
+        def made(case: object, *_: object) -> GoldenSection:
             names = [case.name] if isinstance(case, Case) else [c.name for c in case]
             seen.setdefault(kind, []).extend(names)
-            return Section(kind, "", 0, ())
+            return GoldenSection(kind, "", 0, ())
 
         return made
 
     for kind in ("reference", "fidelity", "training", "bias"):
         monkeypatch.setattr(command, f"report_{kind}", part(kind))
-    monkeypatch.setattr(command, "report_couplings", lambda *_: Section("couplings", "", 0, ()))
+    monkeypatch.setattr(
+        command, "report_couplings", lambda *_: GoldenSection("couplings", "", 0, ())
+    )
     monkeypatch.setattr(command, "report_steps", lambda *_: [])
     monkeypatch.setattr(command, "trained_case", lambda case, cap, name: replace(case, name=name))
     list(command.run_sections({"numba": NumbaBackend}, 2, 0))

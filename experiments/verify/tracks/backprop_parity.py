@@ -16,7 +16,7 @@ from experiments.reporting.number_text import percent, points, points_between, p
 from experiments.statistics import SIGNIFICANCE, Judgement, compare, judge
 from experiments.tasks import find_task
 from experiments.verify.digits import seeds
-from experiments.verify.track import Check, Effort, Finding, Size, Track
+from experiments.verify.track import Check, Finding, Size, Track, TrackSize
 
 CLAIM = (
     "EqProp reaches the test accuracy of backprop within 3 percentage points; on the same network "
@@ -213,6 +213,10 @@ TRACK = Track(
     title="Parity with backprop",
     claim=CLAIM,
     unit="epochs",
-    sizes={Effort.QUICK: Size(3, 3), Effort.DEFAULT: Size(5, 12), Effort.FULL: Size(10, 30)},
+    sizes={
+        TrackSize.QUICK: Size(3, 3),
+        TrackSize.DEFAULT: Size(5, 12),
+        TrackSize.FULL: Size(10, 30),
+    },
     verify=verify,
 )

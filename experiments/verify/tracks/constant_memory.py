@@ -20,7 +20,7 @@ from experiments.verify.peak_memory import (
     eqprop_torch,
     measure_peak,
 )
-from experiments.verify.track import Check, Effort, Finding, Size, Track
+from experiments.verify.track import Check, Finding, Size, Track, TrackSize
 
 CLAIM = (
     "The peak memory of an EqProp training step does not depend on the number of relaxation "
@@ -156,6 +156,10 @@ TRACK = Track(
     title="Constant memory",
     claim=CLAIM,
     unit="steps at most",
-    sizes={Effort.QUICK: Size(1, 1000), Effort.DEFAULT: Size(3, 1000), Effort.FULL: Size(5, 1000)},
+    sizes={
+        TrackSize.QUICK: Size(1, 1000),
+        TrackSize.DEFAULT: Size(3, 1000),
+        TrackSize.FULL: Size(5, 1000),
+    },
     verify=verify,
 )

@@ -19,7 +19,7 @@ from experiments.reporting.number_text import percent, points_between, probabili
 from experiments.statistics import SIGNIFICANCE, Judgement, compare, judge
 from experiments.tasks import find_task
 from experiments.verify.digits import seeds
-from experiments.verify.track import Check, Effort, Finding, Size, Track
+from experiments.verify.track import Check, Finding, Size, Track, TrackSize
 
 CLAIM = (
     "The network learns because its hidden weights follow the nudge: with the sign of their update "
@@ -263,6 +263,10 @@ TRACK = Track(
     title="Controls",
     claim=CLAIM,
     unit="epochs",
-    sizes={Effort.QUICK: Size(4, 3), Effort.DEFAULT: Size(5, 10), Effort.FULL: Size(8, 30)},
+    sizes={
+        TrackSize.QUICK: Size(4, 3),
+        TrackSize.DEFAULT: Size(5, 10),
+        TrackSize.FULL: Size(8, 30),
+    },
     verify=verify,
 )

@@ -16,7 +16,7 @@ from engine.learning.spectral import has_cap
 from engine.model.builders import energy_transformer, layered, looped_mlp
 from experiments.reporting.document import Table
 from experiments.verify.digits import seeds
-from experiments.verify.track import Check, Effort, Finding, Size, Track
+from experiments.verify.track import Check, Finding, Size, Track, TrackSize
 from golden.cases import CAP, UNCAPPED, Case, Factory, initial_case, trained_case
 from golden.compare import THRESHOLDS, Comparison, compare_rules, compare_steps
 from golden.couplings import THRESHOLD, check_network
@@ -232,6 +232,10 @@ TRACK = Track(
     title="Golden reference",
     claim=CLAIM,
     unit="steps",
-    sizes={Effort.QUICK: Size(1, 30), Effort.DEFAULT: Size(3, 30), Effort.FULL: Size(5, 30)},
+    sizes={
+        TrackSize.QUICK: Size(1, 30),
+        TrackSize.DEFAULT: Size(3, 30),
+        TrackSize.FULL: Size(5, 30),
+    },
     verify=verify,
 )

@@ -27,7 +27,7 @@ from experiments.verify.dependencies import (
     weight_offences,
 )
 from experiments.verify.digits import seeds
-from experiments.verify.track import Check, Effort, Finding, Size, Track
+from experiments.verify.track import Check, Finding, Size, Track, TrackSize
 from golden.cases import Factory, initial_case
 
 CLAIM = (
@@ -243,6 +243,10 @@ TRACK = Track(
     title="Local update",
     claim=CLAIM,
     unit="units a layer",
-    sizes={Effort.QUICK: Size(1, 6), Effort.DEFAULT: Size(3, 12), Effort.FULL: Size(5, 24)},
+    sizes={
+        TrackSize.QUICK: Size(1, 6),
+        TrackSize.DEFAULT: Size(3, 12),
+        TrackSize.FULL: Size(5, 24),
+    },
     verify=verify,
 )

@@ -29,7 +29,7 @@ from experiments.reporting.plot_style import (
     draw_panels,
 )
 from experiments.verify.digits import CAP, seeds, train_on_digits
-from experiments.verify.track import Check, Effort, Finding, Size, Track
+from experiments.verify.track import Check, Finding, Size, Track, TrackSize
 
 CLAIM = (
     "A disturbance of the state decays by at least the cap at every relaxation step, "
@@ -282,6 +282,10 @@ TRACK = Track(
     title="Noise damping",
     claim=CLAIM,
     unit="epochs",
-    sizes={Effort.QUICK: Size(1, 2), Effort.DEFAULT: Size(3, 10), Effort.FULL: Size(5, 30)},
+    sizes={
+        TrackSize.QUICK: Size(1, 2),
+        TrackSize.DEFAULT: Size(3, 10),
+        TrackSize.FULL: Size(5, 30),
+    },
     verify=verify,
 )

@@ -18,7 +18,7 @@ from experiments.parity.contestants import gradient_cosine
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import number
 from experiments.verify.digits import seeds, train_on_digits
-from experiments.verify.track import Check, Effort, Finding, Size, Track
+from experiments.verify.track import Check, Finding, Size, Track, TrackSize
 from golden.bias import ORDERS, BiasOrder, measure_bias_order
 from golden.cases import CAP, Case, initial_case, trained_case
 from golden.directions import random_directions
@@ -223,6 +223,10 @@ TRACK = Track(
     title="The gradient",
     claim=CLAIM,
     unit="epochs",
-    sizes={Effort.QUICK: Size(1, 2), Effort.DEFAULT: Size(3, 10), Effort.FULL: Size(5, 30)},
+    sizes={
+        TrackSize.QUICK: Size(1, 2),
+        TrackSize.DEFAULT: Size(3, 10),
+        TrackSize.FULL: Size(5, 30),
+    },
     verify=verify,
 )

@@ -29,7 +29,7 @@ from experiments.transformer.training import (
     training_batches,
 )
 from experiments.verify.digits import seeds
-from experiments.verify.track import Check, Effort, Finding, Size, Track
+from experiments.verify.track import Check, Finding, Size, Track, TrackSize
 
 CLAIM = (
     "A transformer whose attention is an energy, trained by EqProp on fresh random sequences, "
@@ -210,9 +210,9 @@ TRACK = Track(
     claim=CLAIM,
     unit="updates",
     sizes={
-        Effort.QUICK: Size(1, 400),
-        Effort.DEFAULT: Size(3, 800),
-        Effort.FULL: Size(5, FULL_UPDATES),
+        TrackSize.QUICK: Size(1, 400),
+        TrackSize.DEFAULT: Size(3, 800),
+        TrackSize.FULL: Size(5, FULL_UPDATES),
     },
     verify=verify,
 )

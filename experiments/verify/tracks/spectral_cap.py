@@ -29,7 +29,7 @@ from experiments.reporting.plot_style import (
     draw_panels,
 )
 from experiments.verify.digits import CAP, EXACT_CAP, seeds, train_on_digits
-from experiments.verify.track import Check, Effort, Finding, Size, Track
+from experiments.verify.track import Check, Finding, Size, Track, TrackSize
 
 CLAIM = (
     f"With the spectral cap projected after every update the norm of the recurrent coupling, which "
@@ -236,6 +236,10 @@ TRACK = Track(
     title="Spectral cap",
     claim=CLAIM,
     unit="epochs",
-    sizes={Effort.QUICK: Size(1, 2), Effort.DEFAULT: Size(3, 10), Effort.FULL: Size(5, 30)},
+    sizes={
+        TrackSize.QUICK: Size(1, 2),
+        TrackSize.DEFAULT: Size(3, 10),
+        TrackSize.FULL: Size(5, 30),
+    },
     verify=verify,
 )

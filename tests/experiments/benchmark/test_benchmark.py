@@ -18,7 +18,7 @@ from experiments.benchmark.goals import Measurements, judge_goals
 from experiments.benchmark.growth import Exponents, FirstStep, GrowthPoint, fit_exponents
 from experiments.benchmark.learners import EqPropLearner, feedforward, unrolled
 from experiments.benchmark.probe import Setting, TrainingFootprint
-from experiments.benchmark.report import Results, build_document, write_report
+from experiments.benchmark.report import BenchmarkResults, build_document, write_report
 from experiments.benchmark.timing import REST, Spread, TimingEffort, fixed_threads, interleave
 from experiments.tasks import TASKS
 
@@ -285,7 +285,9 @@ def test_what_was_not_measured_is_not_judged():
 
 def test_the_report_says_what_was_measured(tmp_path):
     points = _points(lambda n: 0.25, lambda n: 2_000_000)
-    results = Results("the command", {"cores": "2"}, _measured(1.2, 2, 1.5, 7, 0.0, 1.0), points)
+    results = BenchmarkResults(
+        "the command", {"cores": "2"}, _measured(1.2, 2, 1.5, 7, 0.0, 1.0), points
+    )
     write_report(results, tmp_path)
     content = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert content["measured"]["cells"][1]["ratio"]["median"] == 1.2
@@ -295,7 +297,7 @@ def test_the_report_says_what_was_measured(tmp_path):
     assert "250.0" in text
     assert "the command" in text
     assert (tmp_path / "plots" / "benchmark.png").stat().st_size > 1000
-    assert not build_document(Results("c", {}, Measurements()), None).sections[1].blocks
+    assert not build_document(BenchmarkResults("c", {}, Measurements()), None).sections[1].blocks
 
 
 def test_the_command_runs_the_parts_it_is_asked_for(tmp_path, monkeypatch, capsys):

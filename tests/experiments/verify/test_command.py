@@ -10,7 +10,7 @@ from experiments.verify import tracks
 
 TRACK = """
 from experiments.reporting.document import Table
-from experiments.verify.track import Check, Effort, Finding, Size, Track
+from experiments.verify.track import Check, TrackSize, Finding, Size, Track
 
 def verify(size):
     {body}
@@ -20,7 +20,7 @@ def verify(size):
     return Finding("What it did.", checks, (table,), ("What it does not say.",),
                    measurements={{"value": {value}, "seeds": size.seeds}})
 
-sizes = {{Effort.QUICK: Size(1, 1), Effort.DEFAULT: Size(3, 5), Effort.FULL: Size(5, 10)}}
+sizes = {{TrackSize.QUICK: Size(1, 1), TrackSize.DEFAULT: Size(3, 5), TrackSize.FULL: Size(5, 10)}}
 TRACK = Track({number}, "{title}", "The claim of {title}.", "things", sizes, verify)
 """
 

@@ -9,14 +9,14 @@ from experiments.transformer.measures import Answers, Moment, Multistability
 from experiments.transformer.outcomes import TransformerOutcome
 from experiments.transformer.sequences import TEST, draw_sequences
 from experiments.transformer.training import training_batches
-from experiments.verify.track import Effort, Size, Status
+from experiments.verify.track import Size, Status, TrackSize
 from experiments.verify.track_outcomes import run_track
 from experiments.verify.tracks import sequence_reversal
 from experiments.verify.tracks.sequence_reversal import FULL_UPDATES, TRACK
 
 
 def run(size):
-    return run_track(replace(TRACK, sizes=dict.fromkeys(Effort, size)), Effort.QUICK)
+    return run_track(replace(TRACK, sizes=dict.fromkeys(TrackSize, size)), TrackSize.QUICK)
 
 
 def missed(outcome):

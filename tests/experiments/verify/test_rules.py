@@ -11,10 +11,10 @@ from experiments.verify import tracks
 from experiments.verify.registry import all_tracks, find_tracks
 from experiments.verify.track import (
     Check,
-    Effort,
     Level,
     Size,
     Status,
+    TrackSize,
     VerifyError,
     level_of,
     score_of,
@@ -88,10 +88,12 @@ def test_every_claim_has_a_track_of_three_sizes():
     found = all_tracks()
     assert list(found) == [1, 2, 3, 14, 22, 26, 27, 28, 29]
     for track in found.values():
-        sizes = [track.sizes[effort] for effort in (Effort.QUICK, Effort.DEFAULT, Effort.FULL)]
+        sizes = [
+            track.sizes[effort] for effort in (TrackSize.QUICK, TrackSize.DEFAULT, TrackSize.FULL)
+        ]
         assert sizes == sorted(sizes, key=lambda size: (size.seeds, size.amount))
-        assert track.level(Effort.DEFAULT) is not Level.SMOKE
-        assert track.level(Effort.FULL) is Level.FULL
+        assert track.level(TrackSize.DEFAULT) is not Level.SMOKE
+        assert track.level(TrackSize.FULL) is Level.FULL
         assert track.claim.endswith(".")
 
 

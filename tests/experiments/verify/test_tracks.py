@@ -12,7 +12,7 @@ from engine.couplings.dense import Lateral
 from engine.learning.spectral import SpectralCap
 from experiments.records import Record
 from experiments.verify import peak_memory
-from experiments.verify.track import Effort, Size, Status, Track
+from experiments.verify.track import Size, Status, Track, TrackSize
 from experiments.verify.track_outcomes import TrackOutcome, run_track
 from experiments.verify.tracks import (
     backprop_parity,
@@ -31,7 +31,7 @@ TINY = Size(1, 1)
 
 
 def run(track: Track, size: Size = TINY) -> TrackOutcome:
-    return run_track(replace(track, sizes=dict.fromkeys(Effort, size)), Effort.QUICK)
+    return run_track(replace(track, sizes=dict.fromkeys(TrackSize, size)), TrackSize.QUICK)
 
 
 def missed(outcome: TrackOutcome) -> list[str]:
