@@ -80,21 +80,23 @@ _HALF, _ZERO = np.float32(0.5), np.float32(0.0)
 
 
 @intrinsic
-def _float_of_bits(_, bits):
-    """Return the single precision number that has these bits."""
+def _from_bits(_, whole):
+    """Return the single precision number whose bits are those of a whole number."""
 
     def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
+        bits = builder.fptosi(arguments[0], context.get_value_type(types.int32))
+        return builder.bitcast(bits, context.get_value_type(types.float32))
 
-    return types.float32(types.int32), generate
-
-
-def _plain_float_of_bits(bits):
-    """Do the same without the compiler."""
-    return np.int32(bits).view(np.float32)
+    return types.float32(types.float32), generate
 
 
-_from_bits = _plain_float_of_bits if PLAIN else _float_of_bits
+def _plainly_from_bits(whole):
+    """Do the same without the compiler, which says nothing of what is not a number."""
+    with np.errstate(invalid="ignore"):
+        return np.int32(whole).view(np.float32)
+
+
+_power = _plainly_from_bits if PLAIN else _from_bits
 
 
 @compiled
@@ -113,8 +115,8 @@ def exponentials(x):
         n = np.floor(h * _LOG2E + _HALF)
         r = h - n * _LN2_HIGH - n * _LN2_LOW
         p = ((((_E5 * r + _E4) * r + _E3) * r + _E2) * r + _E1) * r + _E0
-        power = _ZERO if vanishes else (n + _EXPONENT_ONE) * _EXPONENT_UNIT
-        x[j] = (p * r * r + r + _ONE) * _from_bits(np.int32(power))
+        bits = _ZERO if vanishes else (n + _EXPONENT_ONE) * _EXPONENT_UNIT
+        x[j] = (p * r * r + r + _ONE) * _power(bits)
 
 
 @compiled

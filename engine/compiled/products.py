@@ -110,7 +110,9 @@ def _plain_tile_of(count):
         into = out.reshape(-1)
         for row in range(min(count, left)):
             start, to = a_start + row * a_step, out_start + row * out_step
-            into[to : to + width] += np.add.reduce(a[start : start + depth, None] * columns, 0)
+            # Compiled code says nothing of what is not finite, nor of the scratch at an edge.
+            with np.errstate(all="ignore"):
+                into[to : to + width] += np.add.reduce(a[start : start + depth, None] * columns, 0)
 
     return add_tile
 
