@@ -155,3 +155,13 @@ def test_a_read_out_with_another_cost_is_not_taken_for_its_parent() -> None:
 
     assert reading_of(SoftmaxReadout("a", OUTPUTS), SHAPE) is not None
     assert reading_of(Doubled("a", OUTPUTS), SHAPE) is None
+
+
+@pytest.mark.parametrize(("off", "fits"), [(5e-4, True), (-5e-4, True), (1.5e-3, False)])
+def test_probabilities_add_up_to_one_within_a_thousandth(off: float, fits: bool) -> None:
+    y = np.array([[0.5, 0.25, 0.25 + off]])
+    if fits:
+        SoftmaxReadout("a", OUTPUTS).check(y)
+        return
+    with pytest.raises(EngineError, match="expected probabilities"):
+        SoftmaxReadout("a", OUTPUTS).check(y)
