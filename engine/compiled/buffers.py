@@ -33,9 +33,9 @@ def _own_tables(own: tuple[Own, ...], params: Params) -> tuple[IntArray, IntArra
     rows, sizes, constants = [], [], []
     ends = told = held = 0
     for one in own:
-        known = one.kernels.constants(one.coupling, shapes, params[one.coupling.name])
-        sizes.append(np.array(one.sizes, np.int64))
-        constants.append(np.ascontiguousarray(known, dtype).reshape(-1))
+        whole, known = one.kernels.told(one.coupling, shapes, params[one.coupling.name])
+        sizes.append(whole)
+        constants.append(known)
         spans = (
             ends,
             ends + len(one.coupling.layers),

@@ -75,14 +75,15 @@ def correlation(params: Params, coupling: Coupling, x: FloatArray, state: FloatA
         return found
     rows, total = len(state), np.zeros_like(w)
     edges = np.cumsum([0, *(rows * network.sizes[name] for name in coupling.layers)])
-    sizes = kernels.sizes(coupling, network.shapes)
+    sizes, constants = kernels.told(coupling, network.shapes, w)
+    room = kernels.scratch(tuple(sizes.tolist()), rows, w.itemsize)
     kernels.correlate(
         np.concatenate([end.reshape(-1) for end in ends]),
         edges[:-1],
         rows,
-        np.array(sizes, np.int64),
-        kernels.constants(coupling, network.shapes, w),
-        np.empty(kernels.scratch(sizes, rows, w.itemsize), w.dtype),
+        sizes,
+        constants,
+        np.empty(room, w.dtype),
         total.reshape(-1),
     )
     return total

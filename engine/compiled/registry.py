@@ -16,13 +16,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.arrays import FloatArray
+import numpy as np
+
+from engine.arrays import FloatArray, IntArray
+from engine.border import checked
 from engine.compiled import attention, memory
 from engine.compiled.compiler import compiled
 from engine.couplings.attention import Attention, Hopfield
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import Shapes
-from engine.errors import EngineError
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,12 @@ class Kernels:
     macs: Callable[[tuple[int, ...]], int]
     """Multiply-adds of one row in `drive`, about: by this a batch is shared out among cores."""
 
+    def told(self, coupling: Any, shapes: Shapes, w: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return `sizes` and `constants` as a kernel takes them, in the precision of `w`."""
+        numbers = self.constants(coupling, shapes, w)
+        sizes = np.array(self.sizes(coupling, shapes), np.int64)
+        return sizes, np.ascontiguousarray(numbers, w.dtype).reshape(-1)
+
 
 def _kernels_in(module: Any) -> Kernels:
     """Return the kernels of a module that names its functions as the fields are named."""
@@ -52,10 +60,9 @@ _REGISTRY: dict[type, Kernels] = {
 }
 
 
+@checked
 def register(kind: type, kernels: Kernels) -> None:
     """Let the compiled backend run couplings of exactly this class; a subclass needs its own."""
-    if not isinstance(kind, type):
-        raise EngineError(f"kernels are registered for a class of couplings, not for {kind!r}.")
     drive, correlate = compiled(kernels.drive), compiled(kernels.correlate)
     _REGISTRY[kind] = replace(kernels, drive=drive, correlate=correlate)
 

@@ -57,7 +57,7 @@ def one_blas_thread() -> Iterator[None]:
 @contextmanager
 def fitting_threads(network: Network, samples: int) -> Iterator[None]:
     """Hold BLAS to one thread, unless products with `samples` rows are so large that it gains."""
-    largest = max(block.size for block in network.blocks.values())
+    largest = max((block.size for block in network.blocks.values()), default=0)
     if samples * largest >= LARGE:
         yield
         return

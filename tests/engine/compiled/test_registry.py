@@ -229,8 +229,10 @@ def test_a_subclass_is_not_taken_for_what_is_registered(tmp_path: Path) -> None:
 
 
 def test_what_makes_no_sense_is_not_registered() -> None:
-    with pytest.raises(EngineError, match="for a class of couplings, not for 3"):
+    with pytest.raises(EngineError, match="register: kind is 3, expected"):
         register(3, KERNELS)  # type: ignore[arg-type]
+    with pytest.raises(EngineError, match="register: kernels is None, expected"):
+        register(Gate, None)  # type: ignore[arg-type]
     with pytest.raises(CheckpointError, match="is no dataclass"):
         checkpoint.register(str)
     stranger = dataclass(type("Attention", (), {}))

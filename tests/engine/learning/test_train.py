@@ -8,6 +8,7 @@ import pytest
 
 from engine.arrays import FloatArray, IntArray
 from engine.compiled.backend import NumbaBackend
+from engine.couplings.readout import SquaredError
 from engine.errors import DivergenceError, EngineError, NudgeWarning
 from engine.learning.estimator import four_point, symmetric
 from engine.learning.optimizer import SGD, Adam
@@ -16,7 +17,7 @@ from engine.learning.run import Epoch, Run
 from engine.learning.spectral import SpectralCap, recurrent_norm
 from engine.learning.training import Training, descend, fit
 from engine.model.builders import layered, looped_mlp
-from engine.model.network import Network
+from engine.model.network import Layer, Network
 from engine.model.params import initial_params
 
 NETWORK = looped_mlp(5, 12, 3)
@@ -278,3 +279,11 @@ def test_an_estimator_that_is_none_is_refused_at_once(estimator: object) -> None
 def test_pairs_with_a_large_beta_are_warned_of() -> None:
     with pytest.warns(NudgeWarning, match="beta 40"):
         fit(_backend(), X, Y, Training(epochs=1, estimator=four_point(40.0)))
+
+
+def test_a_network_without_parameters_has_nothing_to_learn_and_says_how_it_went() -> None:
+    network = Network(2, (Layer("a", (3,)),), (), SquaredError("a"))
+    backend = NumbaBackend(network, initial_params(network, np.random.default_rng(0)))
+    x, y = np.zeros((4, 2)), np.ones((4, 3))
+    (epoch,) = fit(backend, x, y, Training(epochs=1))
+    assert epoch.cost == pytest.approx(1.5)  # half of three squares
