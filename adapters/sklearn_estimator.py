@@ -17,12 +17,12 @@ from engine.arrays import FloatArray
 from engine.compiled.backend import NumbaBackend
 from engine.equilibrium import Relaxation
 from engine.errors import EngineError, check_count
-from engine.learning.estimator import Recipe, estimate, phases_of
+from engine.learning.estimator import Recipe, estimate
 from engine.learning.optimizer import Adam
 from engine.learning.predict import predict_outputs
 from engine.learning.run import Run
 from engine.learning.spectral import SpectralCap
-from engine.learning.training import Training, current_beta, descend
+from engine.learning.training import Training, descend
 from engine.model.builders import layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
@@ -78,7 +78,7 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-4,
         n_iter_no_change: int = 10,
         beta: float | str = "auto",
-        estimator: Recipe = "centered",
+        estimator: Recipe = "auto",
         cap: float = 0.95,
         free_steps: int = 30,
         nudged_steps: int = 15,
@@ -160,7 +160,7 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
             rows = order[first : first + size]
             share = float(weights[rows].sum() / weights.sum())
             clamped = self.backend_.clamp(x[rows], y[rows], weights[rows])
-            phases = phases_of(self.estimator, current_beta(self.backend_, training))
+            phases = training.phases(self.backend_)
             report = estimate(
                 self.backend_, clamped, phases, run.gradient, training.free, training.nudged
             )

@@ -26,6 +26,7 @@ def add_energy_difference(
     clamped: Clamped,
     state: FloatArray,
     opposite: FloatArray,
+    between: FloatArray | None,
     total: Params,
     energy: float,
 ) -> None:
@@ -33,11 +34,14 @@ def add_energy_difference(
 
     With `d` the difference of the states and `m` their mean, a correlation that is linear in
     the state differs by that of `d`, and a product `a'b` by `d_a'm_b + m_a'd_b`: fewer products
-    than two phases have, and no difference of large numbers.
+    than two phases have, and no difference of large numbers. Where it is known better than from the
+    states, `d` is given as `between`.
     """
-    network = params.network
+    network, scale = params.network, state.dtype.type(-energy)  # E = G - Phi
     gap, middle = np.empty_like(state), np.empty_like(state)
-    compare(state, opposite, state.dtype.type(-energy), gap, middle)  # E = G - Phi
+    compare(state, opposite, scale, gap, middle)
+    if between is not None:
+        np.multiply(between, scale, out=gap)
 
     def add(share: list[int]) -> None:
         for coupling in (network.couplings[k] for k in share):

@@ -69,6 +69,13 @@ def tables_of(network: Network, itemsize: int) -> Tables:
     return Tables(*tables, packing.size, int(layers[:, SIZE].max()), window, work)
 
 
+def turns_of(network: Network, solver: str, nudged: bool) -> IntArray:
+    """Return the turn of each layer, `(layers,)`, in a step of a solver."""
+    turns = network.turns(solver, nudged)
+    found = {name: turn for turn, names in enumerate(turns) for name in names}
+    return np.array([found[layer.name] for layer in network.layers], np.int64)
+
+
 class _Packing:
     """Gives every packed matrix its place in one array."""
 
@@ -105,13 +112,8 @@ def _message_table(network: Network, packing: _Packing) -> tuple[IntArray, IntAr
 
 def _layer_table(network: Network) -> IntArray:
     """One row for each layer (columns: see `engine.compiled.program`)."""
-    try:
-        second = network.halves[1]
-    except EngineError:
-        second = ()  # no halves: the alternating solver is refused before it would read them
     rows = [
-        (network.columns[layer.name].start, layer.size, layer.rule.code, layer.name in second)
-        for layer in network.layers
+        (network.columns[layer.name].start, layer.size, layer.rule.code) for layer in network.layers
     ]
     return np.array(rows, np.int64)
 

@@ -5,7 +5,6 @@ from engine.compiled.products import add_product, pack
 from engine.compiled.program import (
     ADDRESS,
     BACK,
-    BOTH,
     CONSTANTS,
     CONSTANTS_STOP,
     ENDS,
@@ -13,7 +12,6 @@ from engine.compiled.program import (
     FAN_IN,
     FAN_OUT,
     GATHER,
-    HALF,
     KIND,
     LAYER,
     OFFSET,
@@ -55,15 +53,19 @@ def pack_weights(net):
 
 
 @compiled
-def send(net, work, half, rows):
-    """Write the recurrent drive of the layers in `half`."""
-    capacity = len(work.order)
-    for layer in net.layers:
-        if half in (BOTH, layer[HALF]):
-            block(work.drive, capacity, layer, rows)[:] = 0
+def send(net, stage, work, turn, rows):
+    """Write the recurrent drive of the layers whose turn it is.
+
+    A layer that no message, nor a nudge, has stirred is as it began: of a displacement that is
+    zero, and it sends nothing.
+    """
+    capacity, turns = len(work.order), stage.turns
+    for k in range(len(turns)):
+        if turns[k] == turn:
+            block(work.drive, capacity, net.layers[k], rows)[:] = 0
     for message in net.messages:
         source, target = net.layers[message[SOURCE]], net.layers[message[TARGET]]
-        if half in (BOTH, target[HALF]):
+        if turns[message[TARGET]] == turn and work.stirred[message[SOURCE]]:
             states = work.state[capacity * source[OFFSET] :]
             drive = work.drive[capacity * target[OFFSET] :]
             packed = net.packed[message[PACKED] :]
@@ -76,10 +78,10 @@ def send(net, work, half, rows):
                 _send_on(net, message, states, rows, packed, drive, source[SIZE], work)
     for coupling in net.own:
         first, stop = coupling[ENDS], coupling[ENDS_STOP]
-        wanted = half == BOTH
+        wanted = False
         for layer in net.ends[first:stop]:
-            wanted = wanted or net.layers[layer][HALF] == half
-        if wanted:  # it drives all its ends: nobody looks at a half that was not asked for
+            wanted = wanted or turns[layer] == turn
+        if wanted:  # it drives all its ends: nobody looks at those that have no turn
             sizes = net.sizes[coupling[SIZES] : coupling[SIZES_STOP]]
             constants = net.constants[coupling[CONSTANTS] : coupling[CONSTANTS_STOP]]
             starts, state, drive = work.starts[first:stop], work.state, work.drive
