@@ -176,30 +176,36 @@ def _correlate(source, target, begin, end, link, windows, packed, turned, edge, 
 
 
 @compiled
-def _length(values):
-    """Return the norm of a vector, summed in double: squares of float32 soon overflow."""
+def _normalise(values):
+    """Scale a vector to length one, unless it has none; return its length.
+
+    Squares are summed in double: those of float32 soon overflow.
+    """
     total = 0.0
     for j in range(values.size):
         total += float(values[j]) ** 2
-    return math.sqrt(total)
+    length = math.sqrt(total)
+    if length > 0.0:
+        for j in range(values.size):
+            values[j] /= length
+    return length
 
 
 @compiled
-def _stretch(link, on, back, iterations, vector, arrived, turned, windows, edge):
-    """Turn `vector` by power iteration; return the norm of what it sends, or zero if none is."""
+def _stretch(link, on, back, iterations, vector, arrived, windows, edge):
+    """Turn `vector` by power iteration; return the length of what it sends, or zero if none is."""
     for _ in range(iterations):
         arrived[:] = 0
-        turned[:] = 0
         send_on(vector, 1, link, on, arrived, windows, edge)
-        send_back(arrived, 1, link, back, turned, windows, edge)
-        length = _length(turned)
-        if not length > 0.0:
+        if not _normalise(arrived) > 0.0:
             return 0.0
-        for j in range(vector.size):
-            vector[j] = turned[j] / length
+        vector[:] = 0
+        send_back(arrived, 1, link, back, vector, windows, edge)
+        if not _normalise(vector) > 0.0:
+            return 0.0
     arrived[:] = 0
     send_on(vector, 1, link, on, arrived, windows, edge)
-    return _length(arrived)
+    return _normalise(arrived)
 
 
 def send_input(link: Link, w: FloatArray, x: FloatArray) -> FloatArray:
@@ -229,9 +235,9 @@ def turn_to_longest(link: Link, block: FloatArray, vector: FloatArray, iteration
     matrix = block.reshape(link.fan_in, link.fan_out)
     packed = new_packed(matrix), new_packed(matrix.T)
     turning = vector.astype(block.dtype)
-    arrived, back = np.empty(link.positions * link.fan_out, block.dtype), np.empty_like(turning)
+    arrived = np.empty(link.positions * link.fan_out, block.dtype)
     room = new_windows(link.fan_in, block.dtype), new_edge(block.dtype)
-    norm: float = _stretch(windows_of(link), *packed, iterations, turning, arrived, back, *room)
+    norm: float = _stretch(windows_of(link), *packed, iterations, turning, arrived, *room)
     if norm > 0.0:
         vector[...] = turning
     return norm
