@@ -183,7 +183,7 @@ def _normalise(values):
     """
     total = 0.0
     for j in range(values.size):
-        total += float(values[j]) ** 2
+        total += np.float64(values[j]) ** 2  # `float` would leave it as it is
     length = math.sqrt(total)
     if length > 0.0:
         for j in range(values.size):
