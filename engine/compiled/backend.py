@@ -14,11 +14,12 @@ from engine.compiled.buffers import new_buffers, new_history, new_program, new_r
 from engine.compiled.functions import activate, find_anchor
 from engine.compiled.local_rule import add_energy, add_energy_difference
 from engine.compiled.lowering import Tables, tables_of, turns_of
-from engine.compiled.products import add_product, new_edge, pack, packed_size
+from engine.compiled.products import add_product, new_edge
 from engine.compiled.program import Program, Results, Stage
 from engine.compiled.reading import softmax_errors
 from engine.compiled.relaxation import find_drive, relax_fixed_point
 from engine.compiled.threads import row_blocks, run_blocks
+from engine.compiled.windows import new_packed, send_input
 from engine.couplings.link import INPUT, ONE, Link
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.model.network import Network
@@ -59,7 +60,7 @@ class NumbaBackend(Backend):
         drive = np.zeros((len(x), network.units), self.dtype)
         for coupling in (c for c in network.couplings if c.clamped):
             link = network.links.get(coupling.name)
-            if link is not None and link.source == INPUT and link.whole:
+            if link is not None and link.source == INPUT:
                 self._add_input(link, x, drive)
             elif link is not None and link.source == ONE:
                 everywhere = np.tile(self._params[link.block], link.positions)
@@ -71,11 +72,10 @@ class NumbaBackend(Backend):
         return drive
 
     def _add_input(self, link: Link, x: FloatArray, drive: FloatArray) -> None:
-        """Add `x W` to the columns of the layer."""
+        """Add `x W` to the columns of the layer, or what its windows send there."""
         weight, columns = self._params[link.block], self.network.columns[link.target]
-        packed = np.empty(packed_size(weight.shape, weight.itemsize), self.dtype)
-        pack(weight, packed)
-        inputs, size = weight.shape
+        packed = new_packed(weight.reshape(link.fan_in, link.fan_out))
+        inputs, size = link.size, link.fan_out
         flat, into, units = x.reshape(-1), drive.reshape(-1), drive.shape[1]
 
         def add(rows: slice) -> None:
@@ -83,7 +83,10 @@ class NumbaBackend(Backend):
             count, edge = rows.stop - rows.start, new_edge(self.dtype)
             add_product(part, count, inputs, packed, into[begin:], size, units, edge)
 
-        run_blocks(add, row_blocks(len(x), weight.size))
+        def add_windows(rows: slice) -> None:
+            drive[rows, columns] += send_input(link, packed, x[rows])
+
+        run_blocks(add if link.whole else add_windows, row_blocks(len(x), link.macs))
 
     def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None

@@ -19,7 +19,7 @@ def new_program(params: Params, tables: Tables) -> Program:
     """Return the network with its matrices packed, as the parameters are now."""
     theta, room = params.theta, np.empty(tables.packed, params.theta.dtype)
     own, sizes, constants = _own_tables(tables.own, params)
-    links = (tables.layers, tables.messages, tables.gather)
+    links = (tables.layers, tables.messages, tables.runs, tables.places)
     net = Program(theta, room, *links, own, tables.ends, sizes, constants, tables.readout)
     pack_weights(net)
     return net
@@ -74,7 +74,7 @@ def new_buffers(network: Network, tables: Tables, rows: int, dtype: npt.DTypeLik
         stirred=np.empty(len(network.layers), np.bool_),
         read=np.empty(rows * network.sizes[network.readout.layer], dtype),
         error=np.empty(rows * network.outputs, dtype),
-        windows=np.empty(rows * tables.window, dtype),
+        windows=np.empty(tables.window, dtype),
         starts=rows * tables.offsets,
         scratch=np.empty(max(scratch, default=0), dtype),
         edge=new_edge(dtype),

@@ -31,6 +31,7 @@ from engine.compiled.program import (
     WEIGHT,
     block,
 )
+from engine.compiled.windows import Windows, send_back, send_on
 
 
 @compiled
@@ -91,28 +92,19 @@ def send(net, stage, work, turn, rows):
 @compiled
 def _send_on(net, message, states, rows, packed, drive, size, work):
     """Add what the places of a link send on: each reads its units of the source, of `size`."""
-    places, fan_in, fan_out = message[POSITIONS], message[FAN_IN], message[FAN_OUT]
-    count = places * fan_in
-    read = net.gather[message[GATHER] : message[GATHER] + count]
-    for i in range(rows):
-        row, window = states[i * size : (i + 1) * size], work.windows[i * count : (i + 1) * count]
-        for j in range(count):
-            window[j] = row[read[j]] if read[j] >= 0 else 0
-    # The units of a place lie side by side in the target: its rows are those of the places.
-    places_all = rows * places
-    add_product(work.windows, places_all, fan_in, packed, drive, fan_out, fan_out, work.edge)
+    link = _windows(net, message, size)
+    send_on(states, rows, link, packed, drive, work.windows, work.edge)
 
 
 @compiled
 def _send_back(net, message, states, rows, packed, drive, size, work):
-    """Add what the places of a link send back to the source, of `size`, unit by unit."""
-    places, fan_in, fan_out = message[POSITIONS], message[FAN_IN], message[FAN_OUT]
-    count = places * fan_in
-    read = net.gather[message[GATHER] : message[GATHER] + count]
-    work.windows[: rows * count] = 0
-    add_product(states, rows * places, fan_out, packed, work.windows, fan_in, fan_in, work.edge)
-    for i in range(rows):
-        row, window = drive[i * size : (i + 1) * size], work.windows[i * count : (i + 1) * count]
-        for j in range(count):  # in this order, whatever the other rows are
-            if read[j] >= 0:
-                row[read[j]] += window[j]
+    """Add what the places of a link send back to the source, of `size`."""
+    link = _windows(net, message, size)
+    send_back(states, rows, link, packed, drive, work.windows, work.edge)
+
+
+@compiled
+def _windows(net, message, size):
+    """View the windows of a message, whose link has a source of `size`."""
+    places = net.places[message[GATHER] : message[GATHER] + message[POSITIONS] + 1]
+    return Windows(net.runs, places, size, message[FAN_IN], message[FAN_OUT])

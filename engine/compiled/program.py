@@ -2,9 +2,9 @@
 
 One compiled signature for each precision serves every network. A *message* is one direction of a
 link (`engine.couplings.link`): its block, `(FAN_IN, FAN_OUT)` from `START` on, is read at
-`POSITIONS` places. `BACK` goes from the target of the link to its source. `GATHER` is where the
-units that the places read begin in the table of all of them; it is negative for a plain matrix,
-which reads its source as it lies. A coupling that is no link has a kernel of its own
+`POSITIONS` places. `BACK` goes from the target of the link to its source. `GATHER` is where its
+places begin in the table of all of them; it is negative for a plain matrix, which reads its source
+as it lies. A coupling that is no link has a kernel of its own
 (`engine.compiled.registry`), at an `ADDRESS`.
 
 Batches are `(samples, units)`. `state`, `before` and `drive` hold the samples that still move as
@@ -32,7 +32,10 @@ class Program(NamedTuple):
     packed: Any
     layers: Any
     messages: Any
-    gather: Any
+    runs: Any
+    """What the places of links read (`engine.compiled.windows`)."""
+    places: Any
+    """The first run of each place, and after those of a link the end of its last one."""
     own: Any
     """One row for each coupling with a kernel of its own."""
     ends: Any
@@ -81,7 +84,7 @@ class Buffers(NamedTuple):
     """The states that are read out, of displaced samples."""
     error: Any
     windows: Any
-    """What the places of a link read, or send back, one after the other."""
+    """What a handful of places of a link read, or send back, one after the other."""
     starts: Any
     """Where the layers of `Program.ends` begin in `state` and `drive`."""
     scratch: Any

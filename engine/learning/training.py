@@ -167,8 +167,8 @@ def _decay_and_cap(
         return
     now = {name: held[name] for name in capped}
     then = {name: block + change[name] for name, block in now.items()}
-    if cap.is_exact(run.step):
-        then = {name: backend.host(block) for name, block in then.items()}
+    for name in cap.clipped(network, run.step):
+        then[name] = backend.host(then[name])
     cap.enforce(network, then, run.step, run.vectors)
     for name, block in then.items():
         change[name][...] = (block if type(block) is type(update) else backend.own(block)) - now[
