@@ -4,8 +4,8 @@ The engine orders an image `(height, width, channels)`, NIR `(channels, height, 
 sends signals both ways, and NIR has no transposed convolution. Where windows lie one pixel apart,
 that is the convolution with the turned kernel. Where they lie further apart, it has no node, so
 the target takes the grid of its source, on which its own pixels lie as far apart as the windows.
-The cells between them have no resistance, so that they stay at zero; kernels that read such a grid
-are dilated. Both ways then carry the very same products.
+The cells between them have no resistance, so that they stay at zero, which every activation leaves
+where it is; kernels that read such a grid are dilated. Both ways then carry the very same products.
 """
 
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ def vision_of(coupling: Coupling, network: Network) -> Vision | None:
     link, window = network.links.get(coupling.name), getattr(coupling, "window", None)
     if link is None or window is None:
         return None
-    image = coupling.image if hasattr(coupling, "image") else network.shapes[link.source]
+    image: Any = getattr(coupling, "image", network.shapes[link.source])
     same = np.array_equal(link.gather, window.gather(image))
     return Vision(link, window, image) if same else None
 
