@@ -1,7 +1,7 @@
 """A convolutional network survives NIR, and torch computes from the graph what the engine does."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from adapters.nir_export import from_nir, read_nir, to_nir, write_nir
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
+from engine.couplings.link import Link, Shapes
 from engine.couplings.readout import SquaredError
 from engine.equilibrium import Relaxation
 from engine.errors import CheckpointError, EngineError
@@ -262,6 +263,9 @@ UNWRITABLE = {
     "convolution 'R' from layer 'layer1' to layer 'layer2' has no NIR node": (
         Convolution("R", "layer1", "layer2", 3, 1, 0),
     ),
+    "convolution 'W_2' from layer 'layer1' to layer 'layer2' has no NIR node": (
+        Convolution("C", "layer2", "layer1", 3, 1, 2),
+    ),
     "layer 'layer1' has two biases": (Bias("b", "layer1"),),
     "two nodes of the NIR graph would be called 'layer2'": (
         Convolution("layer2", "layer1", "layer2", 3, 2, 1),
@@ -274,6 +278,20 @@ def test_what_nir_cannot_say_is_refused_in_a_sentence(message: str, couplings: t
     layers = (Layer("top", (3,)),) if message.startswith("coupling 'D'") else ()
     with pytest.raises(EngineError, match=message):
         to_nir(with_more(*couplings, layers=layers))
+
+
+@dataclass(frozen=True)
+class Mirrored(Convolution):
+    """One whose windows are read from their end."""
+
+    def link(self, shapes: Shapes) -> Link:
+        found = super().link(shapes)
+        return replace(found, gather=found.gather[:, ::-1])
+
+
+def test_a_window_that_is_not_what_is_read_is_no_convolution() -> None:
+    with pytest.raises(EngineError, match=r"coupling 'M' \(Mirrored\) has no NIR node"):
+        to_nir(with_more(Mirrored("M", "layer1", "layer2", 3, 2, 1)))
 
 
 def bias_one_pixel(nodes: dict[str, Any]) -> None:
