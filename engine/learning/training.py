@@ -61,6 +61,8 @@ class Training:
 
     For a block one number, or one for each parameter.
     """
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Learning rates of blocks, relative to that of the optimizer (`relative_rates`); else one."""
     patience: int | None = None
     """Epochs without a better validation score after which to stop and take the best."""
     seed: int = 0
@@ -77,6 +79,9 @@ class Training:
         if self.patience is not None:
             check_count("patience", self.patience)
         check_seed(self.seed)
+        for name, rate in self.rates.items():
+            if not (np.isfinite(rate) and rate > 0.0):
+                raise EngineError(f"rate of '{name}' is {rate}, expected a positive number.")
         for name, decay in self.decay.items():
             if not (np.size(decay) and np.isfinite(decay).all() and np.min(decay) >= 0.0):
                 raise EngineError(f"decay of '{name}' is {shown(decay)}, expected zero or more.")
@@ -143,6 +148,8 @@ def descend(backend: Backend, training: Training, run: Run, total: int) -> None:
         run.gradient[network.blocks[name].span] = 0.0
     rate = training.optimizer.lr * scheduled(training.schedule, run.step, total)
     update = training.optimizer.update(run.gradient, run.memory, run.step, rate)
+    for name, share in training.rates.items():
+        update[network.blocks[name].span] *= share
     if training.decay or training.spectral_cap is not None:
         _decay_and_cap(backend, training, run, rate, update)
     backend.apply(update)
@@ -243,7 +250,8 @@ def fit(
 def _check_settings(backend: Backend, training: Training, has_validation: bool) -> None:
     if training.patience is not None and not has_validation:
         raise EngineError(f"patience {training.patience} needs a validation set.")
-    for what, names in (("freeze", training.frozen), ("decay", training.decay)):
+    named = {"freeze": training.frozen, "decay": training.decay, "rate": training.rates}
+    for what, names in named.items():
         for name in names:
             if name not in backend.network.blocks:
                 known = ", ".join(backend.network.blocks)
