@@ -26,14 +26,17 @@ from golden.cases import (
     smooth_networks,
     trained_case,
 )
+from golden.displacement import depth_sweep
 from golden.draws import stream
 from golden.fidelity import Reference, difference_gradient
 from golden.report import (
     GoldenSection,
     report_bias,
     report_couplings,
+    report_depth,
     report_fidelity,
     report_reference,
+    report_rounding,
     report_steps,
     report_training,
 )
@@ -96,6 +99,12 @@ def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iter
     yield report_fidelity(cases, factory, references)
     yield report_training(starts, CAP, factory, implicit_gradient)
     yield report_bias(cases, factory, implicit_gradient)
+    linear = {name: network for name, network in networks.items() if network.linear}
+    drawn = [
+        initial_case(name, net, stream(seed, f"{name}, rounding")) for name, net in linear.items()
+    ]
+    yield report_rounding(drawn, factory, implicit_gradient)
+    yield report_depth(depth_sweep(seed, factory, implicit_gradient))
 
 
 def _stepped_cases(name: str, network: Network, rng: np.random.Generator) -> Iterator[Case]:
