@@ -41,8 +41,8 @@ class SpectralCap:
     from the kept vector, is above its share. So do all steps, whatever the method, with a link
     whose places overlap, as those of a convolution do: the norm of its block says too little.
     Power iteration estimates from below, in the first step to within `NEAR` on average: only a clip
-    is a guarantee. Where a few steps change a block wholly, as the first ones of Adam do, the norm of
-    such a link may exceed its share by some percent for a step or two.
+    is a guarantee. Where a few steps change a block wholly, as the first ones of Adam do, the norm
+    of such a link may exceed its share by some percent for a step or two.
     """
 
     cap: float = 0.95
@@ -272,10 +272,11 @@ def _turn_best(link: Link, block: Array, vector: Array, iterations: int) -> Any:
     five steps holds that direction long before the last of them points to it.
     """
     xp = namespace(block)
-    ways = both_ways(link, block) if isinstance(block, np.ndarray) else _ways(link, block)
+    find_ways = both_ways if isinstance(block, np.ndarray) else _ways
+    send, send_back = find_ways(link, block)
     norm: Any = 0.0
     for done in range(0, iterations, TOGETHER):
-        basis, images = _krylov(xp, *ways, vector, min(TOGETHER, iterations - done))
+        basis, images = _krylov(xp, send, send_back, vector, min(TOGETHER, iterations - done))
         best = _leading(xp, images @ images.T)
         found = best @ basis
         size = _length(xp, found)
@@ -305,7 +306,7 @@ def _leading(xp: Any, gram: Array) -> Array:
 
     By squaring it until the others are gone: no number is read from it.
     """
-    for _ in range(12):
+    for _ in range(20):
         gram = gram / xp.clip(gram.trace(), xp.finfo(gram.dtype).tiny, None)
         gram = gram @ gram
     return gram.sum(-1) + gram[0]  # any of its columns; not one that happens to be zero
