@@ -138,9 +138,11 @@ def first_iterations(units: int) -> int:
 
 def link_norm(link: Link, block: FloatArray) -> float:
     """Return the norm of a link, by a power iteration from below, to within `NEAR` on average."""
-    vector = np.random.default_rng(0).standard_normal(link.size)
-    turn = _turn_plainly if link.whole else turn_to_longest
-    return turn(link, block, vector, first_iterations(link.size))
+    vector, many = np.random.default_rng(0).standard_normal(link.size), first_iterations(link.size)
+    turned = (
+        _turn_plainly(block, vector, many) if link.whole else _turn_best(link, block, vector, many)
+    )
+    return float(turned)
 
 
 @lru_cache(maxsize=64)
