@@ -4,17 +4,20 @@ Activations are 1-Lipschitz, so a recurrent matrix of norm at most `cap < 1` mak
 contraction: one equilibrium from any start, approached at least as fast as `cap^steps`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh, lapack
 
-from engine.arrays import Array, FloatArray, namespace
+from engine.arrays import Array, FloatArray, by_sample, namespace
 from engine.border import checked
+from engine.couplings.bound import Bound
+from engine.couplings.coupling import Coupling
 from engine.couplings.link import Link
 from engine.errors import EngineError, check_count
 from engine.model.network import Network
@@ -34,7 +37,8 @@ class SpectralCap:
     steps with `power`, scale a block down when the norm of its link, estimated by power iteration
     from the kept vector, is above its share. Power iteration estimates from below: only `exact` is
     a guarantee. The block of a link that is read at several places is held to its share over
-    `Link.spread`, which bounds the norm of the link.
+    `Link.spread`, which bounds the norm of the link. A coupling that is no link is held to the link
+    that it says bounds it.
     """
 
     cap: float = 0.95
@@ -69,12 +73,14 @@ class SpectralCap:
             for reason in uncapped(network).values():
                 raise EngineError(reason)
         share = self.cap / layer_radius(network)
-        for link in recurrent_links(network):
-            block = blocks[link.block]
+        for bound, k in _bounded_parts(network):
+            link, limit = bound.link, share / bound.factor
+            block = bound.part(blocks[link.block], k)
             if self.is_exact(step):
-                clip_norm(block.reshape(link.fan_in, -1), share / link.spread, link.tied)
+                clip_norm(block.reshape(link.fan_in, -1), limit / link.spread, link.tied)
             else:
-                scale_norm(link, block, share, vectors[link.block], self.iterations)
+                vector = bound.direction(vectors[link.block], k)
+                scale_norm(link, block, limit, vector, self.iterations)
 
     def is_exact(self, step: int) -> bool:
         """Tell whether a step clips the eigenvalues, which is done in numpy."""
@@ -90,13 +96,19 @@ def recurrent_links(network: Network) -> list[Link]:
     return [network.links[c.name] for c in network.recurrent if c.name in network.links]
 
 
+def _bounded_parts(network: Network) -> Iterator[tuple[Bound, int]]:
+    """Yield what bounds each recurrent coupling, once for each of its parts."""
+    for bound in network.bounds.values():
+        yield from ((bound, k) for k in range(bound.parts))
+
+
 def uncapped(network: Network) -> dict[str, str]:
     """Say of each recurrent coupling without a known norm why it has no cap, by its name."""
     return {
         c.name: f"coupling '{c.name}' ({type(c).__name__}) has no spectral cap: it is no link, "
         "so that its norm is not known."
         for c in network.recurrent
-        if c.name not in network.links
+        if c.name not in network.bounds
     }
 
 
@@ -108,7 +120,10 @@ def has_cap(network: Network) -> bool:
 def starting_vectors(network: Network) -> dict[str, Matrix]:
     """Return a direction for the power iteration of each link that has a cap."""
     rng = np.random.default_rng(0)  # fixed: any direction that is not special will do
-    return {link.block: rng.standard_normal(link.size) for link in recurrent_links(network)}
+    return {
+        name: rng.standard_normal(bound.parts * bound.link.size)
+        for name, bound in network.bounds.items()
+    }
 
 
 @lru_cache(maxsize=64)
@@ -120,7 +135,7 @@ def layer_radius(network: Network) -> float:
     """
     index = {layer.name: k for k, layer in enumerate(network.layers)}
     graph = np.zeros((len(index), len(index)))
-    for link in recurrent_links(network):
+    for link in (bound.link for bound in network.bounds.values()):
         source, target = index[link.source], index[link.target]
         graph[source, target] += 1.0
         if not link.tied:
@@ -135,12 +150,31 @@ def recurrent_matrix(params: Params) -> Matrix:
     matrix = np.zeros((network.units, network.units))
     for reason in uncapped(network).values():
         raise EngineError(reason)
-    for link in recurrent_links(network):
+    for coupling in network.recurrent:
+        link = network.bounds[coupling.name].link
         rows, columns = network.columns[link.source], network.columns[link.target]
-        part = link.matrix(params[link.block])
+        part = _matrix(params, coupling)
         matrix[rows, columns] += part
         if not link.tied:
             matrix[columns, rows] += part.T
+    return matrix
+
+
+def _matrix(params: Params, coupling: Coupling) -> FloatArray:
+    """Return the matrix `(size of the source, size of the target)` that a coupling is."""
+    network, w = params.network, params[coupling.name]
+    if coupling.name in network.links:
+        return network.links[coupling.name].matrix(w)
+    if not network.bounds[coupling.name].bilinear:
+        raise EngineError(
+            f"coupling '{coupling.name}' ({type(coupling).__name__}) has no matrix: what it sends "
+            "on depends on the state."
+        )
+    shapes = [network.shapes[name] for name in coupling.layers]
+    units = np.eye(prod(shapes[0]), dtype=w.dtype)
+    silent = np.zeros((len(units), *shapes[1]), w.dtype)
+    _, sent = coupling.drive(w, units, units.reshape(-1, *shapes[0]), silent)
+    matrix: FloatArray = by_sample(sent)
     return matrix
 
 
