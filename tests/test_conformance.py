@@ -8,7 +8,6 @@ import pytest
 from engine.equilibrium import Relaxation, Solver
 from engine.errors import DivergenceError, EngineError
 from engine.learning.estimator import centered, estimate
-from engine.learning.spectral import has_cap
 from engine.model.builders import looped_mlp
 from engine.model.params import Params
 from tests.conformance import (
@@ -21,6 +20,7 @@ from tests.conformance import (
     equilibrium,
     image,
     mean_cost,
+    only_links,
     slopes,
     walk,
 )
@@ -34,10 +34,10 @@ def candidate(request: pytest.FixtureRequest) -> Candidate:
 @pytest.fixture(params=NETWORKS.values(), ids=NETWORKS)
 def trial(request: pytest.FixtureRequest, candidate: Candidate) -> Trial:
     trial = Trial(candidate, request.param)
-    if "attention" in candidate.unsupported and not has_cap(trial.network):
+    if "no link" in candidate.unsupported and not only_links(trial.network):
         with pytest.raises(EngineError, match="has no model"):
             candidate.build(trial.network, trial.params)
-        pytest.skip(candidate.unsupported["attention"])
+        pytest.skip(candidate.unsupported["no link"])
     return trial
 
 
@@ -95,7 +95,7 @@ def test_every_step_is_the_one_of_the_definition(
     trial: Trial, solver: Solver, damping: float, beta: float
 ) -> None:
     if solver not in trial.solvers:
-        pytest.skip("not in the backend, or a layer coupled to itself, which has no halves")
+        pytest.skip("not in the backend, or the network has no halves")
     if damping != 1.0 and "damping" in trial.candidate.unsupported:
         with pytest.raises(EngineError, match="has no damping"):
             trial.backend.settle(trial.clamped, beta, Relaxation(1, 1e-3, solver, damping))
