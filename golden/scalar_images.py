@@ -152,7 +152,8 @@ def _reached(coupling: Any, image: Sequence[int]) -> tuple[int, int]:
 
 def _filters(coupling: Any, weights: Vector, image: Sequence[int]) -> int:
     """Filters of all groups: of each, all channels of the image have a share of the weights."""
-    return len(weights) * coupling.groups // (coupling.kernel**2 * image[2])
+    filters: int = len(weights) * coupling.groups // (coupling.kernel**2 * image[2])
+    return filters
 
 
 def _flat(w: Any) -> Vector:

@@ -102,16 +102,17 @@ def residual_net(
     """Build a `conv_net` in which each layer is also coupled to the one after the next.
 
     Layers of one shape are joined unit by unit, with one strength; others by a convolution of one
-    pixel, with the smallest stride that fits. Couplings start with half the gain of a `conv_net`:
-    twice as many meet in a layer.
+    pixel, with the stride of the layers between them or else the smallest that fits. Couplings
+    start with half the gain of a `conv_net`: twice as many meet in a layer.
     """
     if len(channels) < 3:
         raise EngineError(f"channels {tuple(channels)} leave no layer to skip: three are needed.")
     gain = 0.25
     kernels = (kernel if first_kernel is None else first_kernel, kernel)
     layers, couplings = _image_stack(image, channels, activation, kernels, stride, pooling, gain)
+    apart = (stride * (1 if pooling == "none" else 2)) ** 2
     for k, (below, above) in enumerate(zip(layers, layers[2:], strict=False)):
-        couplings.append(_skip(f"S_{k + 1}", below, above, gain))
+        couplings.append(_skip(f"S_{k + 1}", below, above, apart, gain))
     return _read_image(image, layers, couplings, outputs)
 
 
@@ -148,11 +149,14 @@ def _image_stack(
     return layers, couplings
 
 
-def _skip(name: str, below: Layer, above: Layer, gain: float) -> Coupling:
-    """Join two layers of pixels past the one between them, or refuse what no stride joins."""
+def _skip(name: str, below: Layer, above: Layer, apart: int, gain: float) -> Coupling:
+    """Join two layers of pixels past the one between them, or refuse what no stride joins.
+
+    What neighbours of the upper layer see lies `apart` pixels apart in the lower one.
+    """
     if below.shape == above.shape:
         return Skip(name, below.name, above.name, gain)
-    for stride in range(1, max(below.shape[:2]) + 1):
+    for stride in (apart, *range(1, max(below.shape[:2]) + 1)):
         window = Window(1, stride, padding=0)
         if tuple(window.reached(size) for size in below.shape[:2]) == above.shape[:2]:
             return Convolution(name, below.name, above.name, *window, gain)

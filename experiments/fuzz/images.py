@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
+from engine.couplings.pooling import Pooling
 from engine.couplings.readout import SoftmaxReadout
 from engine.model.builders import conv_net, residual_net
 from engine.model.network import Layer, Network
@@ -27,7 +28,7 @@ def images(draw: st.DrawFn, activations: Sequence[str] = ("tanh", "hard_sigmoid"
         channels = draw(st.lists(FEW, min_size=3, max_size=3))
         return residual_net(image, channels, outputs, activation=activation)
     channels = draw(st.lists(FEW, min_size=1, max_size=2))
-    pooling = "mean" if kind == "pooled" else "none"
+    pooling: Pooling = "mean" if kind == "pooled" else "none"
     return conv_net(image, channels, outputs, pooling=pooling, activation=activation)
 
 
