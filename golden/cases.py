@@ -85,7 +85,7 @@ def _image_networks() -> dict[str, Network]:
         "convolution, relu": conv_net((4, 4, 1), (2,), 3),
     }
     networks["convolution, mean pooled"] = conv_net(
-        (6, 7, 1), (2, 2), 3, pooling="mean", activation="tanh"
+        (11, 10, 1), (2, 2), 3, pooling="mean", activation="tanh"
     )
     networks["convolution, grouped"] = Network(
         3 * 4 * 2,
