@@ -69,7 +69,8 @@ def add_energy_difference(
 def correlation(params: Params, coupling: Coupling, x: FloatArray, state: FloatArray) -> FloatArray:
     """Return dPhi/dw of a coupling, summed over samples: by its kernel, or by its formula."""
     network, w = params.network, params[coupling.name]
-    ends, kernels = network.ends(coupling, state), kernels_of(coupling)
+    ends = network.ends(coupling, state)
+    kernels = None if coupling.name in network.links else kernels_of(coupling)
     if kernels is None:
         found: FloatArray = coupling.correlate(w, x, *ends)
         return found

@@ -73,7 +73,7 @@ class Convolution:
             if activations[name] == "tanh":
                 raise EngineError(
                     f"convolution '{self.name}' has max pooling at layer '{name}' with tanh, which "
-                    "never settles: use mean pooling or another activation."
+                    "need not settle: use mean pooling or another activation."
                 )
         warnings.warn(
             f"convolution '{self.name}' has max pooling: the largest pixel may change in a phase, "

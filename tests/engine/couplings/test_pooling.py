@@ -112,6 +112,45 @@ def test_every_backend_takes_the_steps_of_the_reference(
         assert found.passed, found.first
 
 
+@variants
+def test_an_image_is_seen_through_pools_and_groups_likewise(
+    pooling: Any, groups: int, stride: int
+) -> None:
+    seen = InputConvolution("W", "b", IMAGE, 3, stride, 1, pooling, groups)
+    layer = Layer("b", (*seen.filter.reached("it", IMAGE), CHANNELS))
+    network = Network(168, (layer,), (seen,), SoftmaxReadout("b", 3))
+    assert all(metric.passed for metric in check_network(network, np.random.default_rng(1)))
+    params, x, y = _case(network)
+    reference = ReferenceBackend(network, params)
+    found = compare_steps(reference, NumbaBackend(network, params), x, y, beta=0.2, steps=2)
+    assert found.passed, found.first
+    coupling = _coupling(pooling, groups, stride)
+    arrived = coupling.drive(params["W"], x, x.reshape(-1, *IMAGE), np.zeros((5, *layer.shape)))[1]
+    np.testing.assert_allclose(seen.drive(params["W"], x)[0], arrived, atol=1e-15)
+
+
+@ignore_warning
+def test_a_winner_that_hears_no_less_than_nothing_stays_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And one that is pushed down makes room for the next, for ever: so tanh is refused."""
+    monkeypatch.setattr(Convolution, "check_activations", lambda *_: None)
+    settled = {}
+    for activation in ("tanh", "relu", "hard_sigmoid"):
+        network = conv_net((8, 8, 1), (6, 6), 3, pooling="max", activation=activation)
+        rng = np.random.default_rng(0)
+        params = initial_params(network, rng, np.float64)
+        params["W_2"][...] *= 3.0
+        cap = SpectralCap(0.95, method="power", iterations=50)
+        cap.enforce(network, params, 0, starting_vectors(network))
+        backend = NumbaBackend(network, params)
+        clamped = backend.clamp(rng.standard_normal((20, 64)))
+        settled[activation] = backend.settle(clamped, relaxation=Relaxation(500, 1e-9)).converged
+    assert settled["relu"].all()
+    assert settled["hard_sigmoid"].all()
+    assert not settled["tanh"].all()
+
+
 @ignore_warning
 @variants
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
