@@ -4,18 +4,21 @@ Activations are 1-Lipschitz, so a recurrent matrix of norm at most `cap < 1` mak
 contraction: one equilibrium from any start, approached at least as fast as `cap^steps`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh, lapack
 
-from engine.arrays import Array, FloatArray, namespace
+from engine.arrays import Array, FloatArray, by_sample, namespace
 from engine.border import checked
 from engine.compiled.windows import both_ways
+from engine.couplings.bound import Bound
+from engine.couplings.coupling import Coupling
 from engine.couplings.link import Link
 from engine.errors import EngineError, check_count
 from engine.model.network import Network
@@ -43,6 +46,7 @@ class SpectralCap:
     Power iteration estimates from below, in the first step to within `NEAR` on average: only a clip
     is a guarantee. Where a few steps change a block wholly, as the first ones of Adam do, the norm
     of such a link may exceed its share by some percent for a step or two.
+    A coupling that is no link is held to the link that it says bounds it.
     """
 
     cap: float = 0.95
@@ -77,20 +81,21 @@ class SpectralCap:
             for reason in uncapped(network).values():
                 raise EngineError(reason)
         share = self.cap / layer_radius(network)
-        for link in recurrent_links(network):
-            block = blocks[link.block]
+        for bound, k in _bounded_parts(network):
+            link, limit = bound.link, share / bound.factor
+            block = bound.part(blocks[link.block], k)
             if self._clips(link, step):
-                clip_norm(block.reshape(link.fan_in, -1), share, link.tied)
+                clip_norm(block.reshape(link.fan_in, -1), limit, link.tied)
                 continue
             vector = vectors.get(link.block)
             if vector is None:
                 vector = starting_vectors(network)[link.block]
             many = self.iterations if step else max(self.iterations, first_iterations(link.size))
-            scale_norm(link, block, share, vector, many)
+            scale_norm(link, block, limit, bound.direction(vector, k), many)
 
     def clipped(self, network: Network, step: int) -> list[str]:
         """Name the blocks whose eigenvalues a step clips, which is done in numpy."""
-        return [link.block for link in recurrent_links(network) if self._clips(link, step)]
+        return [name for name, b in network.bounds.items() if self._clips(b.link, step)]
 
     def _clips(self, link: Link, step: int) -> bool:
         """Tell whether a step clips the block of a link: one that has the norm of its block."""
@@ -106,13 +111,19 @@ def recurrent_links(network: Network) -> list[Link]:
     return [network.links[c.name] for c in network.recurrent if c.name in network.links]
 
 
+def _bounded_parts(network: Network) -> Iterator[tuple[Bound, int]]:
+    """Yield what bounds each recurrent coupling, once for each of its parts."""
+    for bound in network.bounds.values():
+        yield from ((bound, k) for k in range(bound.parts))
+
+
 def uncapped(network: Network) -> dict[str, str]:
     """Say of each recurrent coupling without a known norm why it has no cap, by its name."""
     return {
         c.name: f"coupling '{c.name}' ({type(c).__name__}) has no spectral cap: it is no link, "
         "so that its norm is not known."
         for c in network.recurrent
-        if c.name not in network.links
+        if c.name not in network.bounds
     }
 
 
@@ -124,7 +135,10 @@ def has_cap(network: Network) -> bool:
 def starting_vectors(network: Network) -> dict[str, Matrix]:
     """Return a direction for the power iteration of each link that has a cap."""
     rng = np.random.default_rng(0)  # fixed: any direction that is not special will do
-    return {link.block: rng.standard_normal(link.size) for link in recurrent_links(network)}
+    return {
+        name: rng.standard_normal(bound.parts * bound.link.size)
+        for name, bound in network.bounds.items()
+    }
 
 
 def first_iterations(units: int) -> int:
@@ -136,13 +150,14 @@ def first_iterations(units: int) -> int:
     return 1 + int(np.log(units) / (2 * NEAR))
 
 
-def link_norm(link: Link, block: FloatArray) -> float:
-    """Return the norm of a link, by a power iteration from below, to within `NEAR` on average."""
-    vector, many = np.random.default_rng(0).standard_normal(link.size), first_iterations(link.size)
-    turned = (
-        _turn_plainly(block, vector, many) if link.whole else _turn_best(link, block, vector, many)
-    )
-    return float(turned)
+def bounded_norm(bound: Bound, block: FloatArray) -> float:
+    """Return what bounds the norm of a coupling: from below, to within `NEAR` on average."""
+    link, norms = bound.link, []
+    for k in range(bound.parts):
+        vector = np.random.default_rng(0).standard_normal(link.size)
+        turn = _turn_plainly if link.whole else partial(_turn_best, link)
+        norms.append(float(turn(bound.part(block, k), vector, first_iterations(link.size))))
+    return bound.factor * max(norms)
 
 
 @lru_cache(maxsize=64)
@@ -154,7 +169,7 @@ def layer_radius(network: Network) -> float:
     """
     index = {layer.name: k for k, layer in enumerate(network.layers)}
     graph = np.zeros((len(index), len(index)))
-    for link in recurrent_links(network):
+    for link in (bound.link for bound in network.bounds.values()):
         source, target = index[link.source], index[link.target]
         graph[source, target] += 1.0
         if not link.tied:
@@ -169,12 +184,31 @@ def recurrent_matrix(params: Params) -> Matrix:
     matrix = np.zeros((network.units, network.units))
     for reason in uncapped(network).values():
         raise EngineError(reason)
-    for link in recurrent_links(network):
+    for coupling in network.recurrent:
+        link = network.bounds[coupling.name].link
         rows, columns = network.columns[link.source], network.columns[link.target]
-        part = link.matrix(params[link.block])
+        part = _matrix(params, coupling)
         matrix[rows, columns] += part
         if not link.tied:
             matrix[columns, rows] += part.T
+    return matrix
+
+
+def _matrix(params: Params, coupling: Coupling) -> FloatArray:
+    """Return the matrix `(size of the source, size of the target)` that a coupling is."""
+    network, w = params.network, params[coupling.name]
+    if coupling.name in network.links:
+        return network.links[coupling.name].matrix(w)
+    if not network.bounds[coupling.name].bilinear:
+        raise EngineError(
+            f"coupling '{coupling.name}' ({type(coupling).__name__}) has no matrix: what it sends "
+            "on depends on the state."
+        )
+    shapes = [network.shapes[name] for name in coupling.layers]
+    units = np.eye(prod(shapes[0]), dtype=w.dtype)
+    silent = np.zeros((len(units), *shapes[1]), w.dtype)
+    _, sent = coupling.drive(w, units, units.reshape(-1, *shapes[0]), silent)
+    matrix: FloatArray = by_sample(sent)
     return matrix
 
 
