@@ -22,7 +22,9 @@ from engine.learning.training import Training, fit, train_step
 from engine.model.builders import layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
-from experiments.parity.baselines import FeedForward, bptt_step
+from experiments.contest.baselines import bptt_step
+from experiments.contest.jobs import Watch
+from experiments.parity.baselines import FeedForward
 from experiments.parity.settings import ParitySettings
 from experiments.records import EpochPoint, Record
 from experiments.tasks import (
@@ -48,7 +50,6 @@ FROZEN = {
     "readout_only": ("W_in", "b", "W_rec"),
 }
 
-Watch = Callable[[EpochPoint], None]
 Probabilities = Callable[[FloatArray], FloatArray]
 
 
@@ -101,6 +102,10 @@ class ParityJob:
             frozen=FROZEN.get(self.contestant, ()),
             decay=dict.fromkeys(matrices, self.settings.decay),
         )
+
+    def run(self, watch: Watch | None = None) -> Record:
+        """Train and measure."""
+        return run_job(self, watch)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,11 @@ import pytest
 from rich.console import Console
 
 import experiments.parity.__main__ as command
-from experiments.parity import live_table
+from experiments.contest import jobs as contest_jobs
+from experiments.contest.jobs import run_jobs
+from experiments.contest.live_table import LiveTable
+from experiments.parity import contestants
 from experiments.parity.contestants import run_job
-from experiments.parity.live_table import LiveTable, run_jobs
 from experiments.pool import PoolError
 from experiments.records import load_record
 from tests.experiments.parity.parity_cases import make_job, timeless, write_csv
@@ -29,7 +31,7 @@ def elsewhere(monkeypatch):
     def refuse(*_):
         raise AssertionError("run in the process of the test")
 
-    monkeypatch.setattr(live_table, "run_job", refuse)
+    monkeypatch.setattr(contestants, "run_job", refuse)
 
 
 def collect(pairs):
@@ -54,7 +56,7 @@ def test_two_workers_give_the_records_of_one(jobs, expected, tmp_path):
 
 def test_results_come_one_by_one(jobs, tmp_path, monkeypatch):
     done = []
-    monkeypatch.setattr(live_table, "run_job", lambda job, watch: done.append(job.key))
+    monkeypatch.setattr(contestants, "run_job", lambda job, watch: done.append(job.key))
     results = run_jobs(jobs, tmp_path, 1, None)
     next(results)
     assert len(done) < len(jobs)
@@ -63,13 +65,13 @@ def test_results_come_one_by_one(jobs, tmp_path, monkeypatch):
 
 def test_a_run_notes_its_progress_until_it_is_done(tmp_path, monkeypatch):
     job, notes = make_job("eqprop_looped"), []
-    write = live_table.write_text
+    write = contest_jobs.write_text
 
     def spy(path, text):
         write(path, text)
         notes.append((path, json.loads(path.read_text(encoding="utf-8"))))
 
-    monkeypatch.setattr(live_table, "write_text", spy)
+    monkeypatch.setattr(contest_jobs, "write_text", spy)
     ((_, record),) = run_jobs([job], tmp_path / "live", 1, None)
     path = tmp_path / "live" / f"{job.key}.json"
     assert notes == [
@@ -103,7 +105,7 @@ def test_a_cluster_of_two_workers_gives_the_records_of_one_machine(tmp_path, mon
         address = cluster.scheduler_address
         assert address.startswith("tcp://")
         assert command.main([*call, "--scheduler", address, "--out", str(tmp_path / "far")]) == 0
-    monkeypatch.setattr(live_table, "run_job", run_job)
+    monkeypatch.setattr(contestants, "run_job", run_job)
     assert command.main([*call, "--workers", "1", "--out", str(tmp_path / "near")]) == 0
     far, near = (sorted((tmp_path / name / "runs").iterdir()) for name in ("far", "near"))
     assert len(far) == 8
