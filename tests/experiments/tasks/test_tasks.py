@@ -120,7 +120,7 @@ def archive(tmp_path, monkeypatch):
     monkeypatch.setattr(images, "VALIDATION_IMAGES", 10)
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "cache"))
     monkeypatch.delenv("SETTLE_DATA", raising=False)
-    return images.ImageArchive("tiny", f"file://localhost{tmp_path}/site/tiny/", files)
+    return images.PublishedFiles("tiny", f"file://localhost{tmp_path}/site/tiny/", files)
 
 
 def test_idx_files_are_parsed_in_order(archive, tmp_path, monkeypatch):
