@@ -113,10 +113,10 @@ def _draw_accuracy(axes: Axes, roster: Roster, task: TaskSummary, names: list[st
             shown += ends
         axes.plot(100 * result.mean, row, "o", color=colour, markersize=6.5)
         shown += seeds
-    if task.name in roster.goals:
-        goal = 100 * roster.goals[task.name].accuracy
-        axes.axvline(goal, color=SOFT, linestyle=DOTTED)
-        shown.append(goal)
+    goal = roster.goals.get(task.name)
+    if goal is not None and goal.accuracy is not None:
+        axes.axvline(100 * goal.accuracy, color=SOFT, linestyle=DOTTED)
+        shown.append(100 * goal.accuracy)
     if shown:
         axes.set_xlim(*accuracy_limits(np.array(shown)))
     axes.xaxis.set_major_locator(MaxNLocator(4))

@@ -24,18 +24,34 @@ def bptt_step(
 
     Only the gradient differs from EqProp: optimizer, cap and order of the batches are its own.
     """
-    on_device = not isinstance(x, np.ndarray)
-    held = next(iter(backend.blocks.values())) if on_device else None
-    theta = torch.from_numpy(backend.params.theta.copy())
-    theta = (theta if held is None else theta.to(held.device)).requires_grad_()
-    blocks = unpack(backend.network, theta)
-    steps = training.free.max_steps
-    state = relax_through(backend.network, blocks, torch.as_tensor(x), steps)
-    mean = loss(backend.network, blocks, state, torch.as_tensor(y))
-    (gradient,) = torch.autograd.grad(mean, theta)
-    run.gradient[:] = gradient if on_device else gradient.numpy()
+    cost = _backpropagate(backend, x, y, training.free.max_steps, run, None)
     descend(backend, training, run, total)
-    return Report(mean.item(), free_steps=steps, nudged_steps=0.0, unsettled=0.0)
+    return Report(cost, free_steps=training.free.max_steps, nudged_steps=0.0, unsettled=0.0)
+
+
+def settled_bptt_step(
+    backend: Backend, x: Array, y: Array, training: Training, run: Run, total: int, *, steps: int
+) -> Report:
+    """Do the same from where the free relaxation ended, back through `steps` more of it."""
+    free = backend.settle(backend.clamp(x), relaxation=training.free)
+    cost = _backpropagate(backend, x, y, steps, run, torch.as_tensor(free.state))
+    descend(backend, training, run, total)
+    unsettled = 1.0 - float(free.converged.mean(dtype=float))
+    return Report(cost, float(free.steps.mean(dtype=float)), 0.0, unsettled)
+
+
+def _backpropagate(
+    backend: Backend, x: Array, y: Array, steps: int, run: Run, start: torch.Tensor | None
+) -> float:
+    """Fill `run.gradient` by autograd through `steps` free steps; return the mean cost."""
+    inputs, targets = torch.as_tensor(x), torch.as_tensor(y)
+    theta = torch.tensor(backend.params.theta, device=inputs.device).requires_grad_()
+    blocks = unpack(backend.network, theta)
+    state = relax_through(backend.network, blocks, inputs, steps, start)
+    mean = loss(backend.network, blocks, state, targets)
+    (gradient,) = torch.autograd.grad(mean, theta)
+    run.gradient[:] = gradient.numpy() if isinstance(run.gradient, np.ndarray) else gradient
+    return mean.item()
 
 
 class TorchClassifier:

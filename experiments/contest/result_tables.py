@@ -27,7 +27,7 @@ def goals_table(roster: Roster, summary: ContestSummary) -> Table | None:
         rows.append(
             (
                 task.title,
-                f"at least {percent(goal.accuracy)}",
+                NONE if goal.accuracy is None else f"at least {percent(goal.accuracy)}",
                 percent(eqprop.mean) if eqprop else NONE,
                 goal_badge(task.accuracy_goal),
                 f"within ±{percent(goal.margin)}",

@@ -15,7 +15,8 @@ class TaskGoal:
     `margin` is both the goal for the size of the gap and the margin of the equivalence test.
     """
 
-    accuracy: float
+    accuracy: float | None
+    """Where it hangs on another run, it is not known before that."""
     margin: float
 
 

@@ -193,7 +193,7 @@ def _goals_reached(
 ) -> tuple[bool | None, bool | None]:
     """Say whether accuracy and gap are what they should be; `None` where nobody can."""
     accuracy = gap = None
-    if goal is not None and result is not None:
+    if goal is not None and goal.accuracy is not None and result is not None:
         accuracy = result.mean >= goal.accuracy - ROUNDING
     if goal is not None and judged is not None:
         # Two networks at chance have no gap either: that is not what the goal means.

@@ -171,6 +171,6 @@ FASHION_MNIST = Task(
 FASHION_MNIST_10K = replace(
     FASHION_MNIST,
     name="fashion_mnist_10k",
-    title="Fashion-MNIST, 10k",
+    title="Fashion-MNIST 10k",
     load=partial(load_archive_split, FASHION_MNIST_FILES, subset=SUBSET),
 )
