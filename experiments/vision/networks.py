@@ -12,7 +12,7 @@ from engine.model.network import Layer, Network
 from experiments.contest.baselines import TorchClassifier, draw_uniformly
 from experiments.tasks import Image
 
-BENDS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "hard_sigmoid": torch.nn.Hardsigmoid}
+BENDS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
 
 def layer_plan(layers: str) -> list[tuple[int, int]]:

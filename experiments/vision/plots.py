@@ -74,7 +74,8 @@ def draw_filters(roster: Roster, runs: Runs) -> Figure | None:
     if not shown:
         return None
     rows = -(-len(shown) // 2)
-    figure = Figure(figsize=(8.0, 2.6 * rows), layout="constrained")
+    figure = Figure(figsize=(8.4, 2.6 * rows), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.16, h_pad=0.08)  # type: ignore[union-attr, call-arg]
     panels = figure.subplots(rows, 2, squeeze=False).ravel()
     for axes in panels:
         axes.axis("off")
@@ -186,7 +187,7 @@ PLOTS = (
         "filters",
         "Filters of the first layer",
         "Weights of the first layer after training, first seed, at most 32 of them. One channel: "
-        "blue is positive, red negative, white zero. Three channels: as colours around grey.",
+        "blue is positive, orange negative, white zero. Three channels: as colours around grey.",
         lambda roster, summary, runs: draw_filters(roster, runs),
     ),
     Plot(

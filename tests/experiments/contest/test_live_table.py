@@ -2,12 +2,15 @@ import gc
 import io
 import json
 import sys
+import time
 
 import pytest
 from rich.console import Console
 
 import experiments.parity.__main__ as command
+from experiments import progress
 from experiments.contest import jobs as contest_jobs
+from experiments.contest import live_table
 from experiments.contest.jobs import run_jobs
 from experiments.contest.live_table import LiveTable
 from experiments.parity import contestants
@@ -162,6 +165,20 @@ def test_nothing_is_estimated_before_a_run_is_done(tmp_path):
     shown = show(console, tmp_path, finished=0)
     assert "3 of 8 runs done" in shown
     assert "left" not in shown
+
+
+def test_without_a_terminal_a_line_now_and_then_says_how_far_runs_are(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(live_table, "POLL_SECONDS", 0.01)
+    note = {"epoch": 7, "of": 30, "accuracy": 0.8125}
+    (tmp_path / "digits-eqprop_looped-43.json").write_text(json.dumps(note))
+    table = LiveTable(Console(file=io.StringIO(), force_terminal=False), tmp_path, 8, 3)
+    with table.shown():
+        time.sleep(0.2)
+    line = "runs: 3 of 8, digits-eqprop_looped-43 epoch 7 of 30, 81.25%\n"
+    assert capsys.readouterr().err.startswith(line)
 
 
 def test_the_live_table_is_silent_without_a_terminal(tmp_path):
