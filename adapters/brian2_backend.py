@@ -28,7 +28,11 @@ except ImportError:
 # runs one place before the group that it goes to.)
 SOFTMAX_ODDS, SOFTMAX_NORM, SOFTMAX_ERROR, DRIVES, IMAGES = 2, 4, 6, 8, 10
 
-FORMULAS = {"tanh": "tanh(total)", "hard_sigmoid": "clip(total, 0, 1)"}
+FORMULAS = {
+    "tanh": "tanh(total)",
+    "hard_sigmoid": "clip(total, 0, 1)",
+    "relu": "clip(total, 0, inf)",
+}
 
 
 class Brian2Backend(Backend):

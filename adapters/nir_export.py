@@ -1,14 +1,13 @@
 """Networks as NIR, the Neuromorphic Intermediate Representation, and back.
 
 `write_nir` and `read_nir` keep a network exactly: a layer is a leaky integrator whose leak voltage
-is its bias, `tau du/dt = b - u + sum W s`, a coupling is one linear node for each direction. NIR
-has no activation and no learning: the graph's metadata names them, as text. `to_spiking` is the
-approximation that spiking simulators can run as it is.
+is its bias, `tau du/dt = b - u + sum W s`, a coupling is one node for each direction, linear or a
+convolution. NIR has no activation and no learning: the graph's metadata names them, as text.
+`to_spiking` is the approximation that spiking simulators can run as it is.
 """
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,20 +15,17 @@ from typing import Any
 import numpy as np
 
 from adapters.nir_file import graph_bytes, nir, read_graph
-from engine.arrays import FloatArray
+from adapters.nir_nodes import OUTPUT, nodes_of, params_of
 from engine.border import checked
-from engine.couplings.coupling import Coupling
-from engine.couplings.link import INPUT, ONE, Link
+from engine.couplings.link import INPUT, ONE
 from engine.equilibrium import Relaxation
 from engine.errors import CheckpointError, EngineError, check_count
 from engine.learning.checkpoint import check_place, describe_network, network_from
 from engine.learning.estimator import Estimator, centered, check_estimator
 from engine.learning.spectral import recurrent_matrix
-from engine.model.network import Network
 from engine.model.params import Params
 
 FORMAT = "settle nir 1"
-OUTPUT = "output"
 STEP_S = 1e-4
 """Time step of a spiking simulation for which `to_spiking` sets its constants."""
 PEAK_STEPS = 100
@@ -59,24 +55,10 @@ class LearningRule:
 def to_nir(params: Params, rule: LearningRule | None = None) -> Any:
     """Return the exact graph of a network, a `nir.NIRGraph`."""
     params.check()
-    network = params.network
-    biases = _biases(network)
-    nodes: dict[str, Any] = {INPUT: nir.Input(np.array([network.inputs]))}
-    edges: list[tuple[str, str]] = []
-    for layer in network.layers:
-        ones = np.ones(layer.size, params.theta.dtype)
-        bias = params[biases[layer.name]] if layer.name in biases else 0 * ones
-        nodes[layer.name] = nir.LI(
-            tau=ones, r=ones, v_leak=bias.copy(), metadata={"activation": layer.activation}
-        )
-    for link in map(_link(network), network.couplings):
-        for node, source, target, weight in _directions(link, params):
-            nodes[node] = nir.Linear(weight=weight)
-            edges += [(source, node), (node, target)]
-    edges += _read_out(params, nodes)
-    rule = rule or LearningRule()
-    head = {"format": FORMAT, "network": describe_network(network), "rule": asdict(rule)}
-    return nir.NIRGraph(nodes, edges, metadata={"settle": json.dumps(head)})
+    graph, rule = nodes_of(params), rule or LearningRule()
+    network = describe_network(params.network)
+    head = {"format": FORMAT, "network": network, "rule": asdict(rule)}
+    return nir.NIRGraph(graph.nodes, graph.edges, metadata={"settle": json.dumps(head)})
 
 
 def from_nir(graph: Any) -> tuple[Params, LearningRule]:
@@ -88,7 +70,7 @@ def from_nir(graph: Any) -> tuple[Params, LearningRule]:
         network, text = network_from(head["network"]), head["rule"]
         pairs = tuple((float(beta), float(c)) for beta, c in text["estimator"])
         rule = LearningRule(pairs, Relaxation(**text["free"]), Relaxation(**text["nudged"]))
-        return _params(network, graph.nodes), rule
+        return params_of(network, graph.nodes), rule
     except EngineError:
         raise
     except Exception as error:  # a graph from elsewhere can lack anything
@@ -137,13 +119,16 @@ def to_spiking(params: Params, peak_steps: int = PEAK_STEPS) -> Any:
                 f"layer '{layer.name}' has activation '{layer.activation}': a rate is not "
                 "negative, so spiking neurons need hard_sigmoid."
             )
+    for coupling in network.couplings:
+        if coupling.name not in network.links:
+            raise EngineError(f"coupling '{coupling.name}' is no matrix, so no spikes carry it.")
     params.check()
     weight, bias = np.zeros((network.units, network.inputs)), np.zeros(network.units)
-    for link in map(_link(network), network.couplings):
+    for link in network.links.values():
         if link.source == INPUT:
-            weight[network.columns[link.target]] += params[link.block].T
+            weight[network.columns[link.target]] += link.matrix(params[link.block]).T
         elif link.source == ONE:
-            bias[network.columns[link.target]] += params[link.block]
+            bias[network.columns[link.target]] += link.matrix(params[link.block])[0]
     synapse = STEP_S / SYNAPSE_S
     ones = np.ones(network.units)
     population = nir.CubaLIF(
@@ -171,74 +156,3 @@ def to_spiking(params: Params, peak_steps: int = PEAK_STEPS) -> Any:
     ]
     head = {"step_s": STEP_S, "peak_steps": peak_steps, "network": describe_network(network)}
     return nir.NIRGraph(nodes, edges, metadata={"settle_spiking": json.dumps(head)})
-
-
-def _link(network: Network) -> Callable[[Coupling], Link]:
-    """Return what finds the link of a coupling, or refuses one that is no plain matrix."""
-
-    def find(coupling: Coupling) -> Link:
-        link = network.links.get(coupling.name)
-        if link is None or not link.whole:
-            kind = type(coupling).__name__
-            raise EngineError(f"coupling '{coupling.name}' ({kind}) has no NIR node.")
-        return link
-
-    return find
-
-
-def _directions(link: Link, params: Params) -> list[tuple[str, str, str, FloatArray]]:
-    """Name, source, target and matrix `(target, source)` of each way a link sends signals."""
-    if link.source == ONE:
-        return []
-    name, block, ends = link.block, params[link.block], (link.source, link.target)
-    forth = (name, *ends, block.copy() if link.tied else block.T.copy())
-    if link.tied or link.clamped:
-        return [forth]
-    return [forth, (f"{name}_back", *ends[::-1], block.copy())]
-
-
-def _biases(network: Network) -> dict[str, str]:
-    """Name of the bias block of each layer that has one."""
-    found: dict[str, str] = {}
-    for link in network.links.values():
-        if link.source == ONE and link.target in found:
-            raise EngineError(f"layer '{link.target}' has two biases; a NIR neuron has one.")
-        if link.source == ONE:
-            found[link.target] = link.block
-    return found
-
-
-def _read_out(params: Params, nodes: dict[str, Any]) -> list[tuple[str, str]]:
-    """Add the nodes of the read-out; return its edges."""
-    network = params.network
-    nodes[OUTPUT] = nir.Output(np.array([network.outputs]))
-    layer = network.readout.layer
-    if network.reading is None or network.reading.positions > 1:
-        raise EngineError(f"the read-out {type(network.readout).__name__} has no NIR node.")
-    if network.reading.link is None:
-        return [(layer, OUTPUT)]
-    weight, bias = params["W_out"].T.copy(), params["b_out"].copy()
-    nodes["W_out"] = nir.Affine(weight=weight, bias=bias)
-    return [(layer, "W_out"), ("W_out", OUTPUT)]
-
-
-def _params(network: Network, nodes: dict[str, Any]) -> Params:
-    """Collect the weights from the nodes; both ways of a coupling have to hold the same."""
-    dtype = nodes[network.layers[0].name].v_leak.dtype
-    params = Params(network, np.empty(network.size, dtype))
-    biases = {name: layer for layer, name in _biases(network).items()}
-    for name in network.blocks:
-        if name in biases:
-            params[name][...] = nodes[biases[name]].v_leak
-        elif name == "b_out":
-            params[name][...] = nodes["W_out"].bias
-        else:
-            params[name][...] = nodes[name].weight.T
-    for link in map(_link(network), network.couplings):
-        for node, _, _, weight in _directions(link, params):
-            if not np.array_equal(nodes[node].weight, weight):
-                raise CheckpointError(
-                    f"node '{node}' differs from '{link.block}': a coupling has one matrix."
-                )
-    params.check()
-    return params

@@ -1,7 +1,8 @@
 """Equilibrium propagation as scikit-learn estimators: `EqPropClassifier` and `EqPropRegressor`.
 
 Inputs are taken as they come, so scale them first (`StandardScaler` in a pipeline). The network is
-trained in the precision of the first data it sees.
+trained in the precision of the first data it sees. Images `(samples, height, width)` or `(samples,
+height, width, channels)` are taken too.
 """
 
 import warnings
@@ -13,17 +14,19 @@ from typing import Any, Self, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from adapters.sklearn_images import as_rows, conv_regression, image_shape_of
 from engine.arrays import FloatArray
 from engine.compiled.backend import NumbaBackend
+from engine.couplings.convolution import Image
 from engine.equilibrium import Relaxation
 from engine.errors import EngineError, check_count
-from engine.learning.estimator import Recipe, estimate, phases_of
+from engine.learning.estimator import Recipe, estimate
 from engine.learning.optimizer import Adam
 from engine.learning.predict import predict_outputs
 from engine.learning.run import Run
 from engine.learning.spectral import SpectralCap
-from engine.learning.training import Training, current_beta, descend
-from engine.model.builders import layered, looped_mlp
+from engine.learning.training import Training, descend
+from engine.model.builders import conv_net, layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
 
@@ -45,6 +48,7 @@ except ModuleNotFoundError as error:
 REACH = 0.8
 """Where the largest training target lies in the range of an output unit, which ends at one."""
 AUTO_BATCH = 200
+AUTO_HIDDEN = 64
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -68,17 +72,22 @@ def _all_or_nothing(method: Method) -> Method:
 class _EqProp(BaseEstimator):  # type: ignore[misc]
     """What the two estimators share: settings, the training loop and the outputs."""
 
+    image_shape_: Image | None
+    """Height, width and channels of the images it was fitted to; `None` for other rows."""
+
     def __init__(
         self,
-        hidden_layer_sizes: int | Sequence[int] = 64,
+        hidden_layer_sizes: int | Sequence[int] | str = "auto",
         *,
+        image_shape: Sequence[int] | None = None,
+        channels: Sequence[int] = (16, 32),
         learning_rate: float = 0.01,
         batch_size: int | str = "auto",
         max_iter: int = 200,
         tol: float = 1e-4,
         n_iter_no_change: int = 10,
         beta: float | str = "auto",
-        estimator: Recipe = "centered",
+        estimator: Recipe = "auto",
         cap: float = 0.95,
         free_steps: int = 30,
         nudged_steps: int = 15,
@@ -86,6 +95,8 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.image_shape = image_shape
+        self.channels = channels
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_iter = max_iter
@@ -103,7 +114,37 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _sizes(self) -> list[int]:
-        return [_whole(size) for size in np.ravel(self.hidden_layer_sizes)]
+        named = isinstance(self.hidden_layer_sizes, str)
+        return [_whole(n) for n in np.ravel(AUTO_HIDDEN if named else self.hidden_layer_sizes)]
+
+    def _seen(self) -> Image | None:
+        """Return the shape of what a convolutional network sees; `None` for another network."""
+        return self.image_shape_ if isinstance(self.hidden_layer_sizes, str) else None
+
+    def _channels(self) -> list[int]:
+        return [_whole(count) for count in np.ravel(self.channels)]
+
+    def _validated(self, X: npt.ArrayLike, *y: npt.ArrayLike, reset: bool, **options: Any) -> Any:
+        """Let scikit-learn check the data, as rows; keep the shape of the images, or compare it."""
+        rows, seen = as_rows(X)
+        if not reset and seen is not None and seen != self.image_shape_:
+            known = f"images {self.image_shape_}" if self.image_shape_ else "rows of features"
+            raise EngineError(f"X holds images {seen}, but the estimator was fitted to {known}.")
+        found = validate_data(self, rows, *y, reset=reset, **options)
+        if reset:
+            kind = self.hidden_layer_sizes
+            if isinstance(kind, str) and kind not in ("auto", "conv"):
+                raise EngineError(
+                    f"hidden_layer_sizes is '{kind}', expected numbers, 'conv' or 'auto'."
+                )
+            square = isinstance(kind, str) and kind == "conv"
+            self.image_shape_ = image_shape_of(self.image_shape, seen, self.n_features_in_, square)
+        return found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
 
     def _training(self) -> Training:
         """Settings in the engine's words, which refuses those that make no sense."""
@@ -160,7 +201,7 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
             rows = order[first : first + size]
             share = float(weights[rows].sum() / weights.sum())
             clamped = self.backend_.clamp(x[rows], y[rows], weights[rows])
-            phases = phases_of(self.estimator, current_beta(self.backend_, training))
+            phases = training.phases(self.backend_)
             report = estimate(
                 self.backend_, clamped, phases, run.gradient, training.free, training.nudged
             )
@@ -182,17 +223,21 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
     def _outputs(self, X: npt.ArrayLike) -> FloatArray:
         check_is_fitted(self)
         dtype = self.backend_.dtype
-        x = validate_data(self, X, dtype=dtype, reset=False)
+        x = self._validated(X, dtype=dtype, reset=False)
         return predict_outputs(self.backend_, x, self._training().free)
 
 
 class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
     """Classify with a network that settles, trained by equilibrium propagation.
 
-    One number in `hidden_layer_sizes` gives the looped network, several give a layered one; classes
-    are read out by softmax. `free_steps`, `nudged_steps` and `tolerance` say how long it may
-    settle, `cap` bounds the norm of the recurrent coupling, `beta` is the nudge. Training ends when
-    `n_iter_no_change` passes in a row have not lowered the loss by `tol`, or after `max_iter`.
+    One number in `hidden_layer_sizes` gives the looped network, several give a layered one, "conv"
+    gives a convolutional one whose layers have so many `channels`. "auto" is "conv" for images and
+    64 for rows. Rows are images if `image_shape` says `(height, width, channels)`; for "conv" they
+    are gray squares otherwise. Classes are read out by softmax.
+
+    `free_steps`, `nudged_steps` and `tolerance` say how long the network may settle, `cap` bounds
+    the norm of the recurrent coupling, `beta` is the nudge. Training ends when `n_iter_no_change`
+    passes in a row have not lowered the loss by `tol`, or after `max_iter`.
     """
 
     @_all_or_nothing
@@ -200,7 +245,7 @@ class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
         self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
     ) -> Self:
         """Train a new network."""
-        x, labels = validate_data(self, X, y, dtype=(np.float64, np.float32))
+        x, labels = self._validated(X, y, dtype=(np.float64, np.float32), reset=True)
         weights = _check_sample_weight(sample_weight, x, ensure_non_negative=True, dtype=x.dtype)
         labels = _class_labels(labels)
         self.classes_ = np.unique(labels)
@@ -219,7 +264,7 @@ class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
         """Pass once over some data; the first call names all `classes`."""
         first = not hasattr(self, "backend_")
         dtype = (np.float64, np.float32) if first else self.backend_.dtype
-        x, labels = validate_data(self, X, y, dtype=dtype, reset=first)
+        x, labels = self._validated(X, y, dtype=dtype, reset=first)
         weights = _check_sample_weight(sample_weight, x, ensure_non_negative=True, dtype=x.dtype)
         labels = _class_labels(labels)
         if first:
@@ -243,7 +288,9 @@ class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
         return labels
 
     def _network(self, outputs: int) -> Network:
-        sizes = self._sizes()
+        image, sizes = self._seen(), self._sizes()
+        if image is not None:
+            return conv_net(image, self._channels(), outputs)
         if np.ndim(self.hidden_layer_sizes) == 0:
             return looped_mlp(self.n_features_in_, sizes[0], outputs)
         return layered((self.n_features_in_, *sizes, outputs))
@@ -258,11 +305,12 @@ class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
 
 
 class EqPropRegressor(RegressorMixin, _EqProp):  # type: ignore[misc]
-    """Predict numbers with a layered network that settles; settings as in `EqPropClassifier`.
+    """Predict numbers with a network that settles; settings as in `EqPropClassifier`.
 
-    The outputs are tanh units inside the energy. Targets are scaled so that those of the training
-    set (of the first batch, with `partial_fit`) fill 80 % of their range; a prediction is therefore
-    at most 1.25 times as far from the middle as the farthest of them.
+    It is convolutional, or layered even with one layer. The outputs are tanh units inside the
+    energy. Targets are scaled so that those of the training set (of the first batch, with
+    `partial_fit`) fill 80 % of their range; a prediction is therefore at most 1.25 times as far
+    from the middle as the farthest of them.
     """
 
     @_all_or_nothing
@@ -296,8 +344,8 @@ class EqPropRegressor(RegressorMixin, _EqProp):  # type: ignore[misc]
     def _checked(
         self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: Any, dtype: Any, reset: bool
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        x, targets = validate_data(
-            self, X, y, dtype=dtype, reset=reset, multi_output=True, y_numeric=True
+        x, targets = self._validated(
+            X, y, dtype=dtype, reset=reset, multi_output=True, y_numeric=True
         )
         weights = _check_sample_weight(sample_weight, x, ensure_non_negative=True, dtype=x.dtype)
         if reset:
@@ -315,6 +363,9 @@ class EqPropRegressor(RegressorMixin, _EqProp):  # type: ignore[misc]
         return scaled
 
     def _network(self, outputs: int) -> Network:
+        image = self._seen()
+        if image is not None:
+            return conv_regression(image, self._channels(), outputs)
         return layered((self.n_features_in_, *self._sizes(), outputs), readout="squared_error")
 
     def __sklearn_tags__(self) -> Any:

@@ -93,6 +93,11 @@ class TorchBackend(Backend):
         """Ask the device for the first fault, and raise it."""
         self._faults.tell()
 
+    @property
+    def displaces(self) -> bool:
+        """Where the network is linear but for its activations."""
+        return self.network.linear
+
     @torch.inference_mode()
     def _load(self, params: Params) -> None:
         check_precision(self.device, params.theta.dtype)
@@ -121,9 +126,15 @@ class TorchBackend(Backend):
         found: list[Equilibrium] = []
         for betas, relaxation in plan:
             begin = found[0].state if found else begin
-            side_by_side = begin if len(betas) == 1 else begin.repeat(len(betas), 1)
-            ended = settle(batch.nudged(betas), side_by_side, relaxation, self.pace)
-            found += _equilibria(betas, relaxation, *ended)
+            phase = (batch.displaced(begin) if relaxation.displaced else batch).nudged(betas)
+            first = begin if len(betas) == 1 else begin.repeat(len(betas), 1)
+            if phase.origin is not None:
+                first = torch.zeros_like(first)
+            state, steps, residual = settle(phase, first, relaxation, self.pace)
+            moved = None
+            if phase.origin is not None:
+                moved, state = state, phase.origin + state
+            found += _equilibria(betas, relaxation, state, steps, residual, moved)
         return found
 
     @torch.inference_mode()
@@ -137,7 +148,7 @@ class TorchBackend(Backend):
     ) -> Array | None:
         network, total = self.network, unpack(self.network, gradient)
         if energy != 0.0:
-            states: Any = equilibrium.state, equilibrium.opposite
+            states: Any = equilibrium.state, equilibrium.opposite, equilibrium.gap
             for coupling in network.couplings:
                 slope = self._slope(coupling, clamped.x, *states)
                 total[coupling.name].add_(slope, alpha=-energy)  # E = ... - Phi
@@ -150,7 +161,12 @@ class TorchBackend(Backend):
         return self._cost(clamped, state)
 
     def _slope(
-        self, coupling: Coupling, x: Tensor, state: Tensor, opposite: Tensor | None
+        self,
+        coupling: Coupling,
+        x: Tensor,
+        state: Tensor,
+        opposite: Tensor | None,
+        gap: Tensor | None,
     ) -> Array:
         """dPhi/dw of a state, minus that of its opposite.
 
@@ -166,7 +182,7 @@ class TorchBackend(Backend):
         others, link = network.ends(coupling, opposite), network.links.get(coupling.name)
         if link is None and not coupling.clamped:
             return at(*ends) - at(*others)
-        gaps = [end - other for end, other in zip(ends, others, strict=True)]
+        gaps = network.ends(coupling, state - opposite if gap is None else gap)
         if coupling.clamped:
             return at(*gaps)
         middles = [(end + other) / 2 for end, other in zip(ends, others, strict=True)]
@@ -205,10 +221,16 @@ class TorchBackend(Backend):
 
 
 def _equilibria(
-    betas: tuple[float, ...], relaxation: Relaxation, *ended: Tensor
+    betas: tuple[float, ...], relaxation: Relaxation, *ended: Tensor | None
 ) -> Iterator[Equilibrium]:
-    """Cut what was relaxed side by side, state, steps and residual, into one for each beta."""
-    for beta, *parts in zip(betas, *(part.chunk(len(betas)) for part in ended), strict=True):
-        state, steps, residual = parts
-        converged: Any = residual <= relaxation.tolerance
-        yield Equilibrium(state, steps, residual, converged, beta)
+    """Cut what was relaxed side by side into one for each beta.
+
+    That is state, steps and residual, and displacements if there are any.
+    """
+    count = len(betas)
+    parts = ([None] * count if part is None else part.chunk(count) for part in ended)
+    each: Any
+    for beta, *each in zip(betas, *parts, strict=True):
+        state, steps, residual, moved = each
+        converged = residual <= relaxation.tolerance
+        yield Equilibrium(state, steps, residual, converged, beta, moved)

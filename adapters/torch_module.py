@@ -124,7 +124,7 @@ class _Settle(torch.autograd.Function):
         state, _, _ = phases.relax(symmetrise(network, blocks), x, 0.0, None, None)
         ctx.phases, ctx.names = phases, names
         ctx.save_for_backward(x, state, *values)
-        read: Tensor = network.of(network.readout.layer, state).clone()
+        read: Tensor = by_sample(network.of(network.readout.layer, state)).clone()
         return read
 
     @staticmethod
@@ -173,9 +173,10 @@ def _energy_slopes(
 class EqPropModule(torch.nn.Module):
     """Settle a batch `(samples, inputs)` and return the state of the layer that is read out.
 
-    It takes the couplings of `params` and the layer of their read-out; the weights of that read-out
-    are left behind, since the torch model that follows has its own. The estimator is centered by
-    default. Precision is that of `params`.
+    A network that sees its input through a convolution takes images as well, `(samples, height,
+    width, channels)`. The module has the couplings of `params` and the layer of their read-out; the
+    weights of that read-out are left behind, since the torch model that follows has its own. The
+    estimator is centered by default. Precision is that of `params`.
     """
 
     def __init__(
@@ -199,15 +200,15 @@ class EqPropModule(torch.nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the equilibrium, `(samples, size of the layer)`."""
-        self._check(x)
+        """Return the equilibrium, `(samples, size of the layer)`; pixels follow one another."""
+        x = self._rows(x)
         names, values = tuple(self.blocks), self.blocks.values()
         output: Tensor = _Settle.apply(self.phases, names, x, *values)  # type: ignore[no-untyped-call]
         return output
 
     def relax(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the whole free state `(samples, units)`, its steps and its residual."""
-        self._check(x)
+        x = self._rows(x)
         blocks = symmetrise(self.phases.network, dict(self.blocks))
         state, steps, residual = self.phases.relax(blocks, x, 0.0, None, None)
         return state, steps, residual
@@ -232,11 +233,21 @@ class EqPropModule(torch.nn.Module):
                 block = self.blocks[coupling.name]
                 block.copy_(to_tensor(capped[coupling.name], capped.theta.dtype, block.device))
 
-    def _check(self, x: Tensor) -> None:
-        inputs, held = self.phases.network.inputs, next(iter(self.blocks.values()))
-        if x.ndim != 2 or x.shape[1] != inputs:
-            raise EngineError(f"x has shape {tuple(x.shape)}, expected (samples, {inputs}).")
+    def _rows(self, x: Tensor) -> Tensor:
+        """Return `x` as `(samples, inputs)`, or refuse what is neither rows nor images."""
+        network, held = self.phases.network, next(iter(self.blocks.values()))
+        known = [(network.inputs,), *_images(network)]
+        if tuple(x.shape[1:]) not in known:
+            shapes = " or ".join(f"(samples, {', '.join(map(str, shape))})" for shape in known)
+            raise EngineError(f"x has shape {tuple(x.shape)}, expected {shapes}.")
         if x.dtype != held.dtype or x.device != held.device:
             raise EngineError(
                 f"x is {x.dtype} on {x.device}, the module {held.dtype} on {held.device}."
             )
+        return x.reshape(len(x), network.inputs)
+
+
+def _images(network: Network) -> list[tuple[int, ...]]:
+    """Shapes in which the couplings of a network see its input as an image."""
+    found = (getattr(coupling, "image", None) for coupling in network.couplings)
+    return list(dict.fromkeys(shape for shape in found if shape))

@@ -43,13 +43,10 @@ class Pace:
 class Solver(Protocol):
     """How the next state follows from `T(s)`, for the samples that still move."""
 
-    def residual(self, displacement: Tensor) -> Tensor:
-        """`max_u |T(s)_u - s_u|` of every sample, `(samples,)`; uses the displacement up."""
-
     def select(self, rows: Tensor) -> None:
         """Forget all other samples."""
 
-    def advance(self, phase: Phase, state: Tensor, image: Tensor, residual: Tensor) -> Tensor:
+    def advance(self, state: Tensor, image: Tensor, residual: Tensor) -> Tensor:
         """Return the next state, given `image = T(state)`."""
 
 
@@ -87,14 +84,14 @@ def settle(
 
     Returns the state `(samples, units)`, the evaluations of `T` and the residual, `(samples,)`.
     """
-    pace = pace or Pace.of(state.device)
+    pace, phase = pace or Pace.of(state.device), phase.solved(relaxation.solver)
     solver = make_solver(phase.network, relaxation, state)
     steps = torch.zeros(len(state), dtype=torch.int64, device=state.device)
     residual, moving = torch.zeros_like(state[:, 0]), torch.ones_like(state[:, 0], dtype=torch.bool)
     ended = Ended(state, steps, residual)
     for step in range(1, relaxation.max_steps + 1):
         image = phase.image(state)
-        reach = solver.residual(image - state)
+        reach = (image - state).abs_().amax(-1)
         steps, residual = steps + moving, torch.where(moving, reach, residual)
         moving = moving & (reach > relaxation.tolerance)  # false for NaN, which stops the sample
         asks = step % pace.check_every == 0 and step < relaxation.max_steps
@@ -111,7 +108,7 @@ def settle(
                     kept.index_select(0, rows)
                     for kept in (state, image, reach, steps, residual, moving)
                 )
-        advanced = solver.advance(phase, state, image, reach)
+        advanced = solver.advance(state, image, reach)
         all_move = asks and pace.gathers
         state = advanced if all_move else torch.where(moving[:, None], advanced, state)
     ended.write(state, steps, residual)
@@ -124,41 +121,12 @@ class FixedPoint:
     def __init__(self, damping: float) -> None:
         self._damping = damping
 
-    def residual(self, displacement: Tensor) -> Tensor:
-        """The largest displacement."""
-        return displacement.abs_().amax(-1)
-
     def select(self, rows: Tensor) -> None:
         """Nothing to forget."""
 
-    def advance(self, phase: Phase, state: Tensor, image: Tensor, residual: Tensor) -> Tensor:
+    def advance(self, state: Tensor, image: Tensor, residual: Tensor) -> Tensor:
         """Go all the way to the image, or a part of it."""
         return image if self._damping == 1.0 else state + self._damping * (image - state)
-
-
-class Alternating:
-    """The first half of the layers from the second, then the second from the first."""
-
-    def __init__(self, network: Network, like: Tensor) -> None:
-        self._first = torch.zeros(network.units, dtype=torch.bool, device=like.device)
-        for name in network.halves[0]:
-            self._first[network.columns[name]] = True
-        self._second_settled = False
-
-    def residual(self, displacement: Tensor) -> Tensor:
-        """The largest displacement; after a step the second half has none."""
-        if self._second_settled:
-            displacement = torch.where(self._first, displacement, 0.0)
-        return displacement.abs_().amax(-1)
-
-    def select(self, rows: Tensor) -> None:
-        """Nothing to forget."""
-
-    def advance(self, phase: Phase, state: Tensor, image: Tensor, residual: Tensor) -> Tensor:
-        """Update one half, then the other from what it has become."""
-        self._second_settled = True
-        state = torch.where(self._first, image, state)
-        return torch.where(self._first, state, phase.image(state))
 
 
 class Anderson:
@@ -170,7 +138,7 @@ class Anderson:
     state before it, and starts a new history.
     """
 
-    def __init__(self, network: Network, memory: int, like: Tensor) -> None:
+    def __init__(self, network: Network, memory: int, like: Tensor, displaced: bool) -> None:
         samples, units = like.shape
         self._memory = memory
         self._images = like.new_zeros(samples, memory, units)
@@ -179,13 +147,12 @@ class Anderson:
         self._gram = like.new_zeros(samples, memory, memory)
         self._held = torch.zeros(samples, dtype=torch.int64, device=like.device)
         self._slot = 0
-        layers = network.layers
-        self._low = torch.cat([like.new_full((la.size,), la.rule.low) for la in layers])
-        self._high = torch.cat([like.new_full((la.size,), la.rule.high) for la in layers])
-
-    def residual(self, displacement: Tensor) -> Tensor:
-        """The largest displacement."""
-        return displacement.abs_().amax(-1)
+        self._range: tuple[Tensor, ...] = ()  # the next step brings displacements back to theirs
+        if not displaced:
+            edges = [(layer.size, layer.rule.low, layer.rule.high) for layer in network.layers]
+            low = torch.cat([like.new_full((size,), low) for size, low, _ in edges])
+            high = torch.cat([like.new_full((size,), high) for size, _, high in edges])
+            self._range = low, high
 
     def select(self, rows: Tensor) -> None:
         """Forget the history of all other samples."""
@@ -195,7 +162,7 @@ class Anderson:
         self._gram = self._gram.index_select(0, rows)
         self._held = self._held.index_select(0, rows)
 
-    def advance(self, phase: Phase, state: Tensor, image: Tensor, residual: Tensor) -> Tensor:
+    def advance(self, state: Tensor, image: Tensor, residual: Tensor) -> Tensor:
         """Mix, or go back where the last mixture made things worse."""
         # A mixture of one is the plain step: going back from it would return to the same state.
         worse = (self._held > 1) & (residual > self._residuals[:, self._slot])
@@ -207,7 +174,9 @@ class Anderson:
         offsets = self._images - image[:, None]
         mixture = image + (self._weights(residual)[..., None] * offsets).sum(1)
         mixture = torch.where(mixture.isfinite(), mixture, image)
-        return torch.where(worse[:, None], plain, mixture.clamp(self._low, self._high))
+        if self._range:
+            mixture = mixture.clamp(*self._range)
+        return torch.where(worse[:, None], plain, mixture)
 
     def _remember(self, image: Tensor, displacement: Tensor, residual: Tensor) -> None:
         """Write a step over the oldest, with its displacement scaled to a residual of one."""
@@ -237,8 +206,6 @@ class Anderson:
 
 def make_solver(network: Network, relaxation: Relaxation, like: Tensor) -> Solver:
     """Build the solver of a relaxation, for states of the shape and device of `like`."""
-    if relaxation.solver == "alternating":
-        return Alternating(network, like)
     if relaxation.solver == "anderson":
-        return Anderson(network, relaxation.memory, like)
+        return Anderson(network, relaxation.memory, like, bool(relaxation.displaced))
     return FixedPoint(relaxation.damping)

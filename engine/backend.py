@@ -84,6 +84,11 @@ class Backend(ABC):
         Only remote backends keep one to themselves; from the fault on they apply no update.
         """
 
+    @property
+    def displaces(self) -> bool:
+        """Whether it can iterate displacements of this network (`Relaxation.displaced`)."""
+        return False
+
     @checked
     def load(self, params: Params) -> None:
         """Replace all parameters."""
@@ -142,15 +147,19 @@ class Backend(ABC):
             raise EngineError("the plan has no stage.")
         for betas, relaxation in plan:
             self._check_stage(clamped, betas, relaxation)
+        if start is None and plan[0][1].displaced:
+            raise EngineError("a displacement needs the state that it starts from: give a start.")
         begin = None if start is None else self._checked_start(clamped, start)
         whole = tuple((tuple(map(float, betas)), relaxation) for betas, relaxation in plan)
         if not self.remote:
-            return tuple(map(finite, self._relax(clamped, whole, begin)))
-        if clamped.inner is not None:
-            return tuple(finite(self._hosted(e)) for e in self._relax(clamped.inner, whole, begin))
-        found = tuple(self._relax(clamped, whole, begin))
-        self._watch(found)
-        return found
+            found = tuple(map(finite, self._relax(clamped, whole, begin)))
+        elif clamped.inner is not None:
+            inside = self._relax(clamped.inner, whole, begin)
+            found = tuple(finite(self._hosted(equilibrium)) for equilibrium in inside)
+        else:
+            found = tuple(self._relax(clamped, whole, begin))
+            self._watch(found)
+        return _from_their_origins(found, plan, start)
 
     @checked
     def settle(
@@ -185,6 +194,7 @@ class Backend(ABC):
         self.check_gradient(gradient)
         read = {"x": clamped.x, "y": clamped.y, "weights": clamped.weights}
         read |= {"a state": equilibrium.state, "an opposite state": equilibrium.opposite}
+        read |= {"a gap": equilibrium.gap}
         check_apart("gradient", gradient, read | self._read())
         for name, factor in (("energy", energy), ("cost", cost)):
             if not math.isfinite(factor):
@@ -263,7 +273,7 @@ class Backend(ABC):
         """Accumulate a phase, and take its opposite away if it has one; return the costs."""
         phase, other = equilibrium, None
         if equilibrium.opposite is not None and not self.joins_phases:
-            phase = replace(equilibrium, opposite=None)
+            phase = replace(equilibrium, opposite=None, gap=None)
             other = replace(phase, state=equilibrium.opposite)
         costs = self._accumulate(clamped, phase, gradient, energy, cost)
         if other is not None:
@@ -279,8 +289,12 @@ class Backend(ABC):
         self._check_fresh(clamped)
         if relaxation.solver not in self.solvers:
             raise EngineError(f"{type(self).__name__} has no solver '{relaxation.solver}'.")
-        if relaxation.solver == "alternating":
-            _ = self.network.halves  # refuses a network that has none
+        self.network.turns(relaxation.solver, nudged=False)  # refuses halves that there are not
+        if relaxation.displaced and not self.displaces:
+            raise EngineError(
+                f"{type(self).__name__} cannot displace this network: it iterates states alone, or "
+                "a coupling of the network is not linear."
+            )
         if not betas or (0.0 in betas and len(betas) > 1):
             raise EngineError(f"a stage has betas {betas}, expected 0 alone, or only others.")
         for beta in betas:
@@ -322,17 +336,22 @@ class Backend(ABC):
     def _checked_states(self, equilibrium: Equilibrium) -> Equilibrium:
         """Return an equilibrium whose states a kernel can read as they are."""
         units, state, opposite = self.network.units, equilibrium.state, equilibrium.opposite
+        gap = equilibrium.gap
         if opposite is not None:
             opposite = self._own_matrix("the opposite state", opposite, units)
+        if gap is not None:
+            gap = self._own_matrix("the gap of two states", gap, units)
         state = self._own_matrix("the state", state, units)
-        if state is equilibrium.state and opposite is equilibrium.opposite:
+        if all(
+            (state is equilibrium.state, opposite is equilibrium.opposite, gap is equilibrium.gap)
+        ):
             return equilibrium
-        return replace(equilibrium, state=state, opposite=opposite)
+        return replace(equilibrium, state=state, opposite=opposite, gap=gap)
 
     def _checked_equilibrium(self, clamped: Clamped, equilibrium: Equilibrium) -> Equilibrium:
         """Return the same for an equilibrium of this very batch."""
         checked = self._checked_states(equilibrium)
-        for state in (checked.state, checked.opposite):
+        for state in (checked.state, checked.opposite, checked.gap):
             if state is not None and len(state) != len(clamped.x):
                 raise EngineError(f"a state has {len(state)} samples, x has {len(clamped.x)}.")
         return checked
@@ -350,8 +369,10 @@ class Backend(ABC):
 
     def _hosted(self, equilibrium: Equilibrium) -> Equilibrium:
         """Return an equilibrium of its own arrays in numpy's."""
+        displacement = equilibrium.displacement
         return replace(
             equilibrium,
+            displacement=None if displacement is None else self.host(displacement),
             state=self.host(equilibrium.state),
             steps=self.host(equilibrium.steps),
             residual=self.host(equilibrium.residual),
@@ -415,3 +436,17 @@ class Backend(ABC):
     def _read(self) -> dict[str, Array]:
         """Return arrays of its own that are read while a gradient is written."""
         return {}
+
+
+def _from_their_origins(
+    found: tuple[Equilibrium, ...], plan: Plan, start: Any
+) -> tuple[Equilibrium, ...]:
+    """Name the array that each displacement begins at, as the caller holds it."""
+    if not any(relaxation.displaced for _, relaxation in plan):
+        return found
+    stages = [stage for stage, (betas, _) in enumerate(plan) for _ in betas]
+    origins = [found[0].state if stage else start for stage in stages]
+    return tuple(
+        equilibrium if equilibrium.displacement is None else replace(equilibrium, origin=origin)
+        for equilibrium, origin in zip(found, origins, strict=True)
+    )

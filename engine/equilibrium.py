@@ -10,7 +10,7 @@ from engine.arrays import Array, BoolArray, FloatArray, IntArray
 from engine.border import checked
 from engine.errors import DivergenceError, EngineError, check_count
 
-Solver = Literal["fixed_point", "alternating", "anderson"]
+Solver = Literal["fixed_point", "alternating", "sweeps", "anderson"]
 
 
 @checked
@@ -19,9 +19,11 @@ class Relaxation:
     """How to look for an equilibrium, and when to stop.
 
     A sample has converged when `max_u |T(s)_u - s_u| <= tolerance`; it is then left as it is.
-    `fixed_point` steps `s + damping (T(s) - s)`. `alternating` updates one half of the layers from
-    the other and back, which counts as one step. `anderson` mixes the last `memory` steps of
-    every sample, and takes a plain step where the mixture raised the residual.
+    `fixed_point` steps `s + damping (T(s) - s)`. `sweeps` lets the layers take turns, each seeing
+    what those before it have become: upwards, in the order in which the network lists them, when
+    free, and downwards when nudged. `alternating` has two turns, one for each half of the layers.
+    All turns together count as one step, and `T` is what they do. `anderson` mixes the last
+    `memory` plain steps of every sample, and takes one where the mixture raised the residual.
     """
 
     max_steps: int = 30
@@ -29,6 +31,14 @@ class Relaxation:
     solver: Solver = "fixed_point"
     damping: float = 1.0
     memory: int = 5
+    displaced: bool | None = None
+    """Whether to iterate the displacement `d = s - s0` from the state `s0` that it starts from:
+
+        d <- sigma(h0 + W d - beta dC/ds) - sigma(h0),    h0 the drive at s0
+
+    It has the same fixed point if `s0` is a free equilibrium, and `d` is not rounded as a state is:
+    the smallest nudge arrives. Where it is not said, `estimate` does so wherever it can.
+    """
 
     def __post_init__(self) -> None:
         check_count("max_steps", self.max_steps)
@@ -107,12 +117,28 @@ class Equilibrium:
     residual: FloatArray
     converged: BoolArray
     beta: float
+    displacement: FloatArray | None = None
+    """How far it lies from its `origin`, where it was iterated as that: `state` is rounded."""
+    origin: FloatArray | None = None
+    """The state that it is displaced from: the very array in which the relaxation began."""
     opposite: FloatArray | None = None
     """State of another phase, whose contribution `accumulate` takes away."""
+    gap: FloatArray | None = None
+    """How far it lies from its opposite, where that is known better than from the two states."""
 
     def against(self, other: "Equilibrium") -> "Equilibrium":
         """Return the same, to be accumulated minus `other`."""
-        return replace(self, opposite=other.state)
+        return replace(self, opposite=other.state, gap=self._gap(other))
+
+    def _gap(self, other: "Equilibrium") -> FloatArray | None:
+        """Return the difference of two displacements from one origin, which may be one of both."""
+        here, there = self.displacement, other.displacement
+        mine = self.state if here is None else self.origin
+        if mine is not (other.state if there is None else other.origin):
+            return None
+        if here is None:
+            return None if there is None else -there
+        return here if there is None else here - there
 
     def rows(self, chosen: BoolArray | slice) -> "Equilibrium":
         """Return some of the samples."""
@@ -122,8 +148,13 @@ class Equilibrium:
             steps=self.steps[chosen],
             residual=self.residual[chosen],
             converged=self.converged[chosen],
-            opposite=None if self.opposite is None else self.opposite[chosen],
+            **{name: part[chosen] for name, part in self._optional().items()},
         )
+
+    def _optional(self) -> dict[str, Any]:
+        """Return the arrays that not every equilibrium has, by name."""
+        names = ("displacement", "origin", "opposite", "gap")
+        return {name: part for name in names if (part := getattr(self, name)) is not None}
 
     def summary(self) -> str:
         """Say in one line how the batch settled."""

@@ -6,8 +6,8 @@ state is rounded to the precision of the parameters after every step; all sums a
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,12 @@ class _Sample:
     x: Vector
     y: Vector | None
     drive: State
+    """Of the clamped couplings; of a displacement, of all of them at its origin."""
+    origin: State | None = None
+
+    def at(self, state: State) -> State:
+        """Return the state that a displacement leads to; a state is what it is."""
+        return state if self.origin is None else _added(self.origin, state)
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,8 @@ class _Settled:
 class ReferenceBackend(Backend):
     """Run a network by scalar Python loops, in the precision of `params`."""
 
-    solvers = frozenset({"fixed_point", "alternating"})
+    solvers = frozenset({"fixed_point", "alternating", "sweeps"})
+    joins_phases: ClassVar[bool] = True
 
     @property
     def dtype(self) -> npt.DTypeLike:
@@ -54,6 +61,11 @@ class ReferenceBackend(Backend):
     def params(self) -> Params:
         """The parameters; read only."""
         return self._params
+
+    @property
+    def displaces(self) -> bool:
+        """Where the network is linear but for its activations."""
+        return self.network.linear
 
     def _predict(self, equilibrium: Equilibrium) -> FloatArray:
         """Read the outputs `(samples, outputs)` from a state."""
@@ -82,18 +94,24 @@ class ReferenceBackend(Backend):
     def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
-        settled = []
+        settled, ends = [], []
         for k, row in enumerate(clamped.x):
             y = None if clamped.y is None else clamped.y[k].tolist()
             sample = _Sample(row.tolist(), y, clamped.drive[k])
             begin = self._activate(sample.drive) if start is None else self._split(start[k])
+            if relaxation.displaced:
+                sample = replace(sample, drive=self._whole_drive(sample, begin), origin=begin)
+                begin = {name: [0.0] * len(row) for name, row in begin.items()}
             settled.append(self._settle(sample, beta, relaxation, begin))
+            ends.append(self._join(sample.at(settled[-1].state)))
+        found = np.array([self._join(one.state) for one in settled], dtype=self.dtype)
         return Equilibrium(
-            state=np.array([self._join(one.state) for one in settled], dtype=self.dtype),
+            state=np.array(ends, dtype=self.dtype),
             steps=np.array([one.steps for one in settled], dtype=np.int64),
             residual=np.array([one.residual for one in settled], dtype=self.dtype),
             converged=np.array([one.converged for one in settled], dtype=np.bool_),
             beta=beta,
+            displacement=found if relaxation.displaced else None,
         )
 
     def _accumulate(
@@ -107,52 +125,72 @@ class ReferenceBackend(Backend):
         weights, readout = self._weights(), self.network.readout
         total = [0.0] * self.network.size
         for k, row in enumerate(clamped.x):
-            state = self._split(equilibrium.state[k])
-            for coupling in self.network.couplings:
-                ends = [state[name] for name in coupling.layers]
-                part = self._correlate(coupling, weights[coupling.name], row.tolist(), ends)
-                self._add(total, coupling.name, part, -energy)
+            for part_of_it, sign in self._ends(equilibrium, k):
+                state = self._split(part_of_it)
+                for coupling in self.network.couplings:
+                    ends = [state[name] for name in coupling.layers]
+                    part = self._correlate(coupling, weights[coupling.name], row.tolist(), ends)
+                    self._add(total, coupling.name, part, -sign * energy)
             if clamped.y is not None:
-                s, y = state[readout.layer], clamped.y[k].tolist()
+                s, y = self._split(equilibrium.state[k])[readout.layer], clamped.y[k].tolist()
                 for name, part in scalar.correlate_readout(readout, weights, s, y).items():
                     self._add(total, name, part, cost)
         for k, value in enumerate(total):
             gradient[k] += value
 
+    def _ends(self, equilibrium: Equilibrium, k: int) -> list[tuple[FloatArray, float]]:
+        """Return the states of a sample that are compared, in double precision, with their signs.
+
+        Two that lie a known gap apart are put there, about their middle.
+        """
+        state = equilibrium.state[k].astype(np.float64)
+        if equilibrium.opposite is None:
+            return [(state, 1.0)]
+        opposite = equilibrium.opposite[k].astype(np.float64)
+        if equilibrium.gap is not None:
+            middle, half = (state + opposite) / 2, equilibrium.gap[k].astype(np.float64) / 2
+            state, opposite = middle + half, middle - half
+        return [(state, 1.0), (opposite, -1.0)]
+
     def _settle(
         self, sample: _Sample, beta: float, relaxation: Relaxation, state: State
     ) -> _Settled:
-        """Relax one sample; the two halves of a fixed point step are all layers and none."""
-        everything = tuple(self.network.columns)
-        first: tuple[str, ...] = everything
-        second: tuple[str, ...] = ()
-        if relaxation.solver == "alternating":
-            first, second = self.network.halves
-        checked = everything
+        """Relax one sample."""
+        turns = self.network.turns(relaxation.solver, nudged=beta != 0.0)
         residual = math.nan
         for step in range(1, relaxation.max_steps + 1):
-            target = self._map(sample, beta, state)
-            residual = _distance(target, state, checked)
+            target = state
+            for layers in turns:
+                image = self._map(sample, beta, target)
+                target = {n: image[n] if n in layers else row for n, row in target.items()}
+            residual = _distance(target, state)
             if not residual > relaxation.tolerance:
                 return _Settled(state, step, residual, residual <= relaxation.tolerance)
-            state = self._move(state, target, first, relaxation.damping)
-            if second:
-                state = self._move(state, self._map(sample, beta, state), second, 1.0)
-            checked = first  # the second half has just been put where the first sends it
+            state = self._move(state, target, relaxation.damping)
         return _Settled(state, relaxation.max_steps, residual, False)
 
     def _map(self, sample: _Sample, beta: float, state: State) -> State:
-        """`T(s) = sigma(dPhi/ds - beta dC/ds)`."""
+        """`T(s) = sigma(dPhi/ds - beta dC/ds)`, or `D(d) = sigma(h0 + ...) - sigma(h0)`."""
         weights, readout = self._weights(), self.network.readout
         drive = self._sum_drives(self.network.recurrent, weights, sample.x, state)
-        for name, row in drive.items():
-            for unit in range(len(row)):
-                row[unit] += sample.drive[name][unit]
         if beta != 0.0 and sample.y is not None:
-            pull = scalar.nudge(readout, weights, state[readout.layer], sample.y)
+            pull = scalar.nudge(readout, weights, sample.at(state)[readout.layer], sample.y)
             for unit, part in enumerate(pull):
                 drive[readout.layer][unit] -= beta * part
-        return self._activate(drive)
+        if sample.origin is None:
+            return self._activate(_added(sample.drive, drive))
+        return {
+            layer.name: [
+                self._round(scalar.activation_difference(layer.activation, h, e))
+                for h, e in zip(sample.drive[layer.name], drive[layer.name], strict=True)
+            ]
+            for layer in self.network.layers
+        }
+
+    def _whole_drive(self, sample: _Sample, state: State) -> State:
+        """`h0 = dPhi/ds` of all couplings."""
+        sent = self._sum_drives(self.network.recurrent, self._weights(), sample.x, state)
+        return _added(sample.drive, sent)
 
     def _sum_drives(
         self, couplings: Iterable[Coupling], weights: dict[str, Weights], x: Vector, state: State
@@ -187,15 +225,15 @@ class ReferenceBackend(Backend):
             for layer in self.network.layers
         }
 
-    def _move(self, state: State, target: State, layers: tuple[str, ...], damping: float) -> State:
-        """`s + damping (T(s) - s)` for `layers`, in the form that is exactly `T(s)` undamped."""
-        moved = dict(state)
-        for name in layers:
-            moved[name] = [
-                self._round((1.0 - damping) * s + damping * t)
-                for s, t in zip(state[name], target[name], strict=True)
+    def _move(self, state: State, target: State, damping: float) -> State:
+        """`s + damping (T(s) - s)`, in the form that is exactly `T(s)` undamped."""
+        return {
+            name: [
+                self._round((1 - damping) * s + damping * t)
+                for s, t in zip(row, target[name], strict=True)
             ]
-        return moved
+            for name, row in state.items()
+        }
 
     def _add(self, total: Vector, name: str, part: Vector, coefficient: float) -> None:
         start = self.network.blocks[name].start
@@ -215,11 +253,18 @@ class ReferenceBackend(Backend):
         return [value for name in self.network.columns for value in state[name]]
 
 
-def _distance(target: State, state: State, layers: tuple[str, ...]) -> float:
-    """`max_u |T(s)_u - s_u|` over `layers`; NaN if any is."""
+def _added(one: State, other: State) -> State:
+    """Return the sum of two states, or drives, unit by unit."""
+    return {
+        name: [a + b for a, b in zip(row, other[name], strict=True)] for name, row in one.items()
+    }
+
+
+def _distance(target: State, state: State) -> float:
+    """`max_u |T(s)_u - s_u|`; NaN if any is."""
     largest = 0.0
-    for name in layers:
-        for t, s in zip(target[name], state[name], strict=True):
+    for name, row in state.items():
+        for t, s in zip(target[name], row, strict=True):
             gap = abs(t - s)
             if math.isnan(gap):
                 return gap

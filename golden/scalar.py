@@ -34,6 +34,26 @@ def activate(activation: str, h: float) -> float:
     raise EngineError(f"the scalar reference does not know activation '{activation}'.")
 
 
+def activation_difference(activation: str, h: float, e: float) -> float:
+    """`sigma(h + e) - sigma(h)` of one unit.
+
+    That of tanh is `sinh e / (cosh h cosh(h + e))`. The others rise from their lower edge to their
+    upper one: the difference is the part of the way from `h` to `h + e` that lies between them.
+    """
+    if activation == "tanh":
+        if max(abs(h), abs(h + e)) > FLAT:
+            return math.tanh(h + e) - math.tanh(h)
+        return math.sinh(e) / (math.cosh(h) * math.cosh(h + e))
+    low, high = activate(activation, -math.inf), activate(activation, math.inf)
+    start, end = min(max(h, low), high), min(max(h + e, low), high)
+    inside = start == h and end == h + e
+    return e if inside else end - start
+
+
+FLAT = 300.0
+"""Drive from which on tanh is one, to the last bit, and its hyperbolic cosine nearly overflows."""
+
+
 class Twin(NamedTuple):
     """The formulas of a coupling once more, for one sample.
 

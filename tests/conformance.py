@@ -64,6 +64,8 @@ FLOAT64 = {"dtype": np.float64, "tolerance": 1e-11, "error": 1e-9}
 WHOLE_STEPS = {
     "anderson": "a substrate has no memory for earlier steps",
     "alternating": "a substrate updates all units at once",
+    "sweeps": "a substrate updates all units at once",
+    "displaced": "a substrate has no word for the drive of its free state",
     "damping": "a substrate takes whole steps",
     "attention": "no substrate has a model of attention",
 }
@@ -266,23 +268,55 @@ def equilibrium(trial: Trial, beta: float = 0.0) -> FloatArray:
     return mapped
 
 
-def walk(trial: Trial, relaxation: Relaxation, beta: float = 0.0) -> Equilibrium:
-    """What solvers `fixed_point` and `alternating` have to do, in the plainest words."""
-    first = np.ones(trial.network.units, bool)
-    if relaxation.solver == "alternating":
-        for name in trial.network.halves[1]:
-            first[trial.network.columns[name]] = False
-    state, settled = origin(trial), np.zeros(SAMPLES, bool)
-    steps, residual = np.zeros(SAMPLES, np.int64), np.zeros(SAMPLES)
+def walk(
+    trial: Trial, relaxation: Relaxation, beta: float = 0.0, start: FloatArray | None = None
+) -> Equilibrium:
+    """What all solvers but `anderson` have to do, in the plainest words.
+
+    A displaced relaxation starts at `start`, and returns displacements as its states.
+    """
+    displaced = relaxation.displaced
+    state = np.zeros((SAMPLES, trial.network.units)) if displaced else origin(trial)
+    steps, residual = np.zeros(SAMPLES, np.int64), np.full(SAMPLES, np.inf)
+    settled = np.zeros(SAMPLES, bool)
     for _ in range(relaxation.max_steps):
-        mapped = image(trial, state, beta)
+        mapped = stepped(trial, state, beta, relaxation.solver, start if displaced else None)
         steps[~settled] += 1
         residual[~settled] = np.abs(mapped - state).max(-1)[~settled]
         settled = residual <= relaxation.tolerance
-        moved = np.where(first, state + relaxation.damping * (mapped - state), state)
-        moved = np.where(first, moved, image(trial, moved, beta))
+        moved = state + relaxation.damping * (mapped - state)
         state = np.where(settled[:, None], state, moved)
     return Equilibrium(state, steps, residual, settled, beta)
+
+
+def stepped(
+    trial: Trial,
+    state: FloatArray,
+    beta: float,
+    solver: str,
+    start: FloatArray | None = None,
+) -> FloatArray:
+    """`T(s)` as a solver means it: turn by turn; of a displacement if it has a start."""
+    network, mapped = trial.network, np.array(state, np.float64)
+    for layers in network.turns(solver, nudged=beta != 0.0):
+        seen = mapped.copy()
+        there = image(trial, seen, beta) if start is None else further(trial, start, seen, beta)
+        for name in layers:
+            mapped[:, network.columns[name]] = there[:, network.columns[name]]
+    return mapped
+
+
+def further(trial: Trial, start: FloatArray, displacement: FloatArray, beta: float) -> FloatArray:
+    """`D(d)` from `start`, as the difference of two activations, in double precision."""
+    network, blocks = trial.network, trial.params.astype(np.float64)
+    x, y, here = (np.float64(a) for a in (trial.x, trial.y, start))
+    drive = dynamics.clamped_drive(network, blocks, x)
+    drive = drive + dynamics.recurrent_drive(network, blocks, x, here)
+    more = dynamics.recurrent_drive(network, blocks, x, displacement)
+    if beta != 0.0:
+        more = more - beta * dynamics.nudge(network, blocks, here + displacement, y)
+    found: FloatArray = dynamics.activate(network, drive + more)
+    return found - dynamics.activate(network, drive)
 
 
 def slopes(trial: Trial, state: FloatArray) -> tuple[FloatArray, FloatArray]:

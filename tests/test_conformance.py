@@ -1,5 +1,7 @@
 """One suite that every backend runs; `conformance.py` lists the backends and what they lack."""
 
+from dataclasses import replace
+from itertools import product
 from typing import get_args
 
 import numpy as np
@@ -19,9 +21,9 @@ from tests.conformance import (
     Trial,
     assert_close,
     equilibrium,
-    image,
     mean_cost,
     slopes,
+    stepped,
     walk,
 )
 
@@ -72,7 +74,7 @@ def test_residual_holds_at_the_returned_state(trial: Trial, beta: float) -> None
     rounding = trial.candidate.rounding or 20 * np.finfo(trial.candidate.dtype).eps
     for solver in trial.solvers:
         found = trial.backend.settle(trial.clamped, beta, trial.candidate.settling(solver))
-        residual = np.abs(image(trial, found.state, beta) - found.state).max(-1)
+        residual = np.abs(stepped(trial, found.state, beta, solver) - found.state).max(-1)
         assert (residual <= trial.candidate.tolerance + rounding).all(), solver
         assert_close(found.residual, residual, rounding)
 
@@ -89,7 +91,8 @@ def test_relaxing_an_equilibrium_changes_nothing(trial: Trial) -> None:
 
 @pytest.mark.parametrize("beta", [0.0, 0.1])
 @pytest.mark.parametrize(
-    ("solver", "damping"), [("fixed_point", 1.0), ("fixed_point", 0.7), ("alternating", 1.0)]
+    ("solver", "damping"),
+    [("fixed_point", 1.0), ("fixed_point", 0.7), ("alternating", 1.0), ("sweeps", 1.0)],
 )
 def test_every_step_is_the_one_of_the_definition(
     trial: Trial, solver: Solver, damping: float, beta: float
@@ -111,10 +114,39 @@ def test_every_step_is_the_one_of_the_definition(
         assert found.beta == beta
 
 
+@pytest.mark.parametrize("solver", ["fixed_point", "sweeps"])
+def test_every_step_of_a_displacement_is_the_one_of_the_definition(
+    trial: Trial, solver: Solver
+) -> None:
+    """From states that are no equilibria, so that samples stop at different times."""
+    relaxation = Relaxation(3, 1e-3, solver, displaced=True)
+    if solver not in trial.solvers or not trial.backend.displaces:
+        with pytest.raises(EngineError, match=r"cannot displace|has no solver"):
+            trial.backend.settle(trial.clamped, 0.1, relaxation, trial.uneven)
+        return
+    for beta, max_steps in product((0.1, -0.1, 0.0), (1, 2, 40)):
+        way = replace(relaxation, max_steps=max_steps)
+        found = trial.backend.settle(trial.clamped, beta, way, trial.uneven)
+        expected = walk(trial, way, beta, trial.uneven)
+        assert found.displacement is not None
+        np.testing.assert_array_equal(found.steps, expected.steps)
+        np.testing.assert_array_equal(found.converged, expected.converged)
+        assert_close(found.displacement, expected.state, trial.candidate.error)
+        assert_close(found.state, trial.uneven + expected.state, trial.candidate.error)
+        assert found.origin is trial.uneven
+
+
+def test_networks_are_displaced_where_only_activations_are_not_linear(trial: Trial) -> None:
+    no_drive = "displaced" in trial.candidate.unsupported
+    assert trial.backend.displaces == (has_cap(trial.network) and not no_drive)
+    with pytest.raises(EngineError, match=r"give a start|cannot displace"):
+        trial.backend.settle(trial.clamped, 0.1, Relaxation(displaced=True))
+
+
 def test_one_step_honours_the_start_and_leaves_it_alone(trial: Trial) -> None:
     start = np.full((SAMPLES, trial.network.units), 0.25, trial.candidate.dtype)
-    residual = np.abs(image(trial, start) - 0.25).max(-1)
     for solver in trial.solvers:
+        residual = np.abs(stepped(trial, start, 0.0, solver) - 0.25).max(-1)
         found = trial.backend.settle(trial.clamped, 0.0, Relaxation(1, 0.0, solver), start)
         assert not found.converged.any()
         assert (found.steps == 1).all()

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from engine.compiled.compiler import compiled
-from engine.compiled.program import ACTIVATION, BOTH, RELU, TANH, part_of, row_of
-from engine.compiled.relaxation import begin, map_half, retire, store
+from engine.compiled.program import ACTIVATION, RELU, TANH, part_of, row_of
+from engine.compiled.relaxation import begin, retire, store, take_step
 
 
 @compiled
@@ -55,8 +55,8 @@ def _remember(net, work, row, sample, past):
     past.kept[sample] = min(past.kept[sample] + 1, memory)
     past.best[sample] = work.residual[row]
     for layer in net.layers:
-        old = row_of(work.state, len(work.order), layer, row)
-        new = row_of(work.mapped, len(work.order), layer, row)
+        old = row_of(work.before, len(work.order), layer, row)
+        new = row_of(work.state, len(work.order), layer, row)
         part_of(past.plain[sample], layer)[:] = new
         part_of(past.states[sample, slot], layer)[:] = old
         gap = part_of(past.gaps[sample, slot], layer)
@@ -76,8 +76,11 @@ def _step_plainly(net, work, row, sample, past):
 
 
 @compiled
-def _mix(net, work, row, sample, past):
-    """Replace the row's state by the mixture `sum w_i (s_i + gap_i)`, kept within its range."""
+def _mix(net, stage, work, row, sample, past):
+    """Replace the row's state by the mixture `sum w_i (s_i + gap_i)`.
+
+    States are kept within their range; the next step brings displacements back to theirs.
+    """
     count = past.kept[sample]
     if not mixing_weights(past.gram[sample], past.system, past.weights, count):
         _step_plainly(net, work, row, sample, past)
@@ -92,8 +95,9 @@ def _mix(net, work, row, sample, past):
             gap = part_of(past.gaps[sample, i], layer)
             for j in range(state.size):
                 state[j] += past.weights[i] * (old[j] + gap[j])
-        for j in range(state.size):
-            state[j] = min(max(state[j], low), high)
+        if len(stage.origin) == 0:
+            for j in range(state.size):
+                state[j] = min(max(state[j], low), high)
 
 
 @compiled
@@ -106,8 +110,8 @@ def relax_anderson(net, stage, start, first, work, past, tolerance, max_steps, e
     rows = begin(net, stage, start, first, work)
     count = rows // len(stage.betas)
     for step in range(1, max_steps + 1):
-        map_half(net, stage, work, BOTH, rows)
-        rows = retire(net, work, tolerance, step, rows, ended)
+        take_step(net, stage, work, rows)
+        rows = retire(net, stage, work, tolerance, step, rows, ended)
         if rows == 0:
             return
         for i in range(rows):
@@ -120,8 +124,8 @@ def relax_anderson(net, stage, start, first, work, past, tolerance, max_steps, e
                 continue
             _remember(net, work, i, sample, past)
             if past.kept[sample] > 1:
-                _mix(net, work, i, sample, past)
+                _mix(net, stage, work, i, sample, past)
             else:
                 _step_plainly(net, work, i, sample, past)
     for i in range(rows):
-        store(net, work, i, ended)
+        store(net, stage, work, work.state, i, ended)

@@ -11,14 +11,15 @@ from engine.backend import Backend
 from engine.border import checked
 from engine.compiled.anderson import relax_anderson
 from engine.compiled.buffers import new_buffers, new_history, new_program, new_results
-from engine.compiled.functions import activate
+from engine.compiled.functions import activate, find_anchor
 from engine.compiled.local_rule import add_energy, add_energy_difference
-from engine.compiled.lowering import Tables, tables_of
-from engine.compiled.products import add_product, new_edge, pack, packed_size
+from engine.compiled.lowering import Tables, tables_of, turns_of
+from engine.compiled.products import add_product, new_edge
 from engine.compiled.program import Program, Results, Stage
 from engine.compiled.reading import softmax_errors
-from engine.compiled.relaxation import relax_alternating, relax_fixed_point
+from engine.compiled.relaxation import find_drive, relax_fixed_point
 from engine.compiled.threads import row_blocks, run_blocks
+from engine.compiled.windows import new_packed, send_input
 from engine.couplings.link import INPUT, ONE, Link
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.model.network import Network
@@ -45,6 +46,11 @@ class NumbaBackend(Backend):
         """The parameters in use, not a copy."""
         return self._params
 
+    @property
+    def displaces(self) -> bool:
+        """Where the network is linear but for its activations."""
+        return self.network.linear
+
     def _load(self, params: Params) -> None:
         self._params = params.copy()
         self._tables = tables_of(self.network, params.theta.itemsize)  # refuses what it cannot run
@@ -54,7 +60,7 @@ class NumbaBackend(Backend):
         drive = np.zeros((len(x), network.units), self.dtype)
         for coupling in (c for c in network.couplings if c.clamped):
             link = network.links.get(coupling.name)
-            if link is not None and link.source == INPUT and link.whole:
+            if link is not None and link.source == INPUT:
                 self._add_input(link, x, drive)
             elif link is not None and link.source == ONE:
                 everywhere = np.tile(self._params[link.block], link.positions)
@@ -66,11 +72,10 @@ class NumbaBackend(Backend):
         return drive
 
     def _add_input(self, link: Link, x: FloatArray, drive: FloatArray) -> None:
-        """Add `x W` to the columns of the layer."""
+        """Add `x W` to the columns of the layer, or what its windows send there."""
         weight, columns = self._params[link.block], self.network.columns[link.target]
-        packed = np.empty(packed_size(weight.shape, weight.itemsize), self.dtype)
-        pack(weight, packed)
-        inputs, size = weight.shape
+        packed = new_packed(weight.reshape(link.fan_in, link.fan_out))
+        inputs, size = link.size, link.fan_out
         flat, into, units = x.reshape(-1), drive.reshape(-1), drive.shape[1]
 
         def add(rows: slice) -> None:
@@ -78,7 +83,10 @@ class NumbaBackend(Backend):
             count, edge = rows.stop - rows.start, new_edge(self.dtype)
             add_product(part, count, inputs, packed, into[begin:], size, units, edge)
 
-        run_blocks(add, row_blocks(len(x), weight.size))
+        def add_windows(rows: slice) -> None:
+            drive[rows, columns] += send_input(link, packed, x[rows])
+
+        run_blocks(add if link.whole else add_windows, row_blocks(len(x), link.macs))
 
     def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
@@ -92,38 +100,77 @@ class NumbaBackend(Backend):
     ) -> Sequence[Equilibrium]:
         """Relax all stages of a block of samples on the same core, the betas of one side by side.
 
-        Opposite nudges are then one batch: half the products, of twice the rows. Where the first
-        stage takes plain steps, the others are handed its last drive as well, and begin with one
-        product less.
+        Opposite nudges are then one batch: half the products, of twice the rows. The first stage
+        hands its last drive on, so that the others begin with one product less.
         """
         begin = start if start is not None else np.empty_like(clamped.drive)
         if start is None:
             activate(self._tables.layers, clamped.drive, begin)
-        samples, net = len(begin), new_program(self._params, self._tables)
-        targets = clamped.y if clamped.y is not None else np.empty((samples, 0), self.dtype)
-        plain = [relaxation.solver == "fixed_point" for _, relaxation in plan]
-        ended = [
-            self._room(samples * len(betas), for_drive=stage == 0 and plain[0] and any(plain[1:]))
-            for stage, (betas, _) in enumerate(plan)
-        ]
-        unknown = np.empty((0, self.network.units), self.dtype)
+        net, samples = new_program(self._params, self._tables), len(begin)
+        ended = self._rooms(plan, samples)
+        anchor = np.empty_like(begin[: samples * any(how.displaced for _, how in plan)])
 
         def solve(rows: slice) -> None:
             for k, (betas, relaxation) in enumerate(plan):
-                known = ended[0].drive if k and plain[k] else unknown
-                stage = Stage(clamped.drive, targets, np.array(betas, self.dtype), known)
-                self._solve(net, stage, ended[0].state if k else begin, rows, relaxation, ended[k])
+                known = ended[0].drive if k else ended[0].drive[:0]
+                origin = ended[0].state if k else begin
+                stage = self._stage(clamped, betas, relaxation, known)
+                if relaxation.displaced:
+                    self._find_anchor(net, stage, origin, rows, anchor)
+                    stage = stage._replace(clamped=anchor, origin=origin)
+                elif k == 0:
+                    stage = stage._replace(refresh=_is_refreshed(plan))
+                self._solve(net, stage, origin, rows, relaxation, ended[k])
 
         work = self._tables.work * sum(len(betas) for betas, _ in plan)
         run_blocks(solve, row_blocks(samples, work))
         return [
-            _equilibrium(end, slice(k * samples, (k + 1) * samples), relaxation.tolerance, beta)
+            _equilibrium(end, slice(k * samples, (k + 1) * samples), relaxation, beta)
             for end, (betas, relaxation) in zip(ended, plan, strict=True)
             for k, beta in enumerate(betas)
         ]
 
-    def _room(self, rows: int, for_drive: bool = False) -> Results:
-        return new_results(self.network, rows, self.dtype, for_drive)
+    def _rooms(self, plan: Plan, samples: int) -> list[Results]:
+        """Return room for where each stage ends; of the first one also for its drive."""
+        handed_on = _is_refreshed(plan) or _is_displaced_after(plan)
+        return [
+            new_results(
+                self.network,
+                samples * len(betas),
+                self.dtype,
+                for_drive=stage == 0 and handed_on,
+                displaced=bool(relaxation.displaced),
+            )
+            for stage, (betas, relaxation) in enumerate(plan)
+        ]
+
+    def _stage(
+        self,
+        clamped: Clamped,
+        betas: tuple[float, ...],
+        relaxation: Relaxation,
+        known: FloatArray,
+    ) -> Stage:
+        """Return a stage of states, with the drive of those that it starts from, if known."""
+        nothing = np.empty((0, self.network.units), self.dtype)
+        targets = clamped.y
+        if targets is None:
+            targets = np.empty((len(clamped.drive), 0), self.dtype)
+        turns = turns_of(self.network, relaxation.solver, nudged=betas[0] != 0.0)
+        nudges = np.array(betas, self.dtype)
+        return Stage(clamped.drive, targets, nudges, known, nothing, turns, refresh=False)
+
+    def _find_anchor(
+        self, net: Program, stage: Stage, origin: FloatArray, rows: slice, anchor: FloatArray
+    ) -> None:
+        """Write what displacements from `origin` need of its drive, for a block of samples."""
+        drive = stage.known
+        if not len(drive):
+            drive = np.empty_like(origin)
+            work = new_buffers(self.network, self._tables, rows.stop - rows.start, self.dtype)
+            at_once = stage._replace(betas=stage.betas[:1], turns=np.zeros_like(stage.turns))
+            find_drive(net, at_once, origin, rows.start, work, drive)
+        find_anchor(net.layers, stage.clamped, drive, rows.start, rows.stop, anchor)
 
     def _solve(
         self,
@@ -139,14 +186,11 @@ class NumbaBackend(Backend):
         work = new_buffers(self.network, self._tables, count, self.dtype)
         begin = (net, stage, start, rows.start, work)
         limits = (relaxation.tolerance, relaxation.max_steps, ended)
-        if relaxation.solver == "fixed_point":
-            damping = start.dtype.type(relaxation.damping)
-            relax_fixed_point(*begin, damping, *limits)
-        elif relaxation.solver == "alternating":
-            relax_alternating(*begin, *limits)
-        else:
+        if relaxation.solver == "anderson":
             past = new_history(self.network, count, relaxation.memory, self.dtype)
             relax_anderson(*begin, past, *limits)
+        else:
+            relax_fixed_point(*begin, start.dtype.type(relaxation.damping), *limits)
 
     def _accumulate(
         self,
@@ -158,7 +202,7 @@ class NumbaBackend(Backend):
     ) -> FloatArray | None:
         total, batch = Params(self.network, gradient), (self._params, clamped, equilibrium.state)
         if energy != 0.0 and equilibrium.opposite is not None:
-            add_energy_difference(*batch, equilibrium.opposite, total, energy)
+            add_energy_difference(*batch, equilibrium.opposite, equilibrium.gap, total, energy)
         elif energy != 0.0:
             add_energy(*batch, total, energy)
         reading = self.network.reading
@@ -199,8 +243,20 @@ class NumbaBackend(Backend):
         return {"the parameters": self._params.theta}
 
 
-def _equilibrium(ended: Results, rows: slice, tolerance: float, beta: float) -> Equilibrium:
+def _is_refreshed(plan: Plan) -> bool:
+    """Whether the drive of where the first stage ends spares the stages of states a product."""
+    plain = [how.solver == "fixed_point" and not how.displaced for _, how in plan]
+    return plain[0] and any(plain[1:])
+
+
+def _is_displaced_after(plan: Plan) -> bool:
+    """Whether later stages are displaced by what the first one, not a mixture, last computed."""
+    return plan[0][1].solver != "anderson" and any(how.displaced for _, how in plan[1:])
+
+
+def _equilibrium(ended: Results, rows: slice, relaxation: Relaxation, beta: float) -> Equilibrium:
     residual = ended.residual[rows]
     # In double, as the kernel compares: numpy would round the tolerance to float32.
-    converged = residual <= np.float64(tolerance)
-    return Equilibrium(ended.state[rows], ended.steps[rows], residual, converged, beta)
+    converged = residual <= np.float64(relaxation.tolerance)
+    moved = ended.moved[rows] if relaxation.displaced else None
+    return Equilibrium(ended.state[rows], ended.steps[rows], residual, converged, beta, moved)

@@ -19,7 +19,7 @@ def new_program(params: Params, tables: Tables) -> Program:
     """Return the network with its matrices packed, as the parameters are now."""
     theta, room = params.theta, np.empty(tables.packed, params.theta.dtype)
     own, sizes, constants = _own_tables(tables.own, params)
-    links = (tables.layers, tables.messages, tables.gather)
+    links = (tables.layers, tables.messages, tables.runs, tables.places)
     net = Program(theta, room, *links, own, tables.ends, sizes, constants, tables.readout)
     pack_weights(net)
     return net
@@ -49,27 +49,32 @@ def _own_tables(own: tuple[Own, ...], params: Params) -> tuple[IntArray, IntArra
     return np.array(rows, np.int64), np.concatenate(sizes), np.concatenate(constants)
 
 
-def new_results(network: Network, rows: int, dtype: npt.DTypeLike, for_drive: bool) -> Results:
+def new_results(
+    network: Network, rows: int, dtype: npt.DTypeLike, *, for_drive: bool, displaced: bool
+) -> Results:
     """Return room for where so many rows end."""
     state = np.empty((rows, network.units), dtype)
+    moved = np.empty((rows * displaced, network.units), dtype)
     drive = np.empty((rows * for_drive, network.units), dtype)
-    return Results(state, drive, np.zeros(rows, np.int64), np.zeros(rows, dtype))
+    return Results(state, moved, drive, np.zeros(rows, np.int64), np.zeros(rows, dtype))
 
 
 def new_buffers(network: Network, tables: Tables, rows: int, dtype: npt.DTypeLike) -> Buffers:
     """Return the buffers of a relaxation of so many rows."""
     itemsize = np.dtype(dtype).itemsize
     bits = np.int32 if itemsize == 4 else np.int64
-    state, drive, mapped = np.empty((3, rows * network.units), dtype)
+    state, before, drive = np.empty((3, rows * network.units), dtype)
     gap = np.empty(tables.largest, dtype)
     residual = np.empty(rows, dtype)
     scratch = [one.kernels.scratch(one.sizes, rows, itemsize) for one in tables.own]
     return Buffers(
         state,
+        before,
         drive,
-        mapped,
+        stirred=np.empty(len(network.layers), np.bool_),
+        read=np.empty(rows * network.sizes[network.readout.layer], dtype),
         error=np.empty(rows * network.outputs, dtype),
-        windows=np.empty(rows * tables.window, dtype),
+        windows=np.empty(tables.window, dtype),
         starts=rows * tables.offsets,
         scratch=np.empty(max(scratch, default=0), dtype),
         edge=new_edge(dtype),

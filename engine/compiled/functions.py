@@ -177,6 +177,51 @@ def bend(layer, drive, clamped, out):
 
 
 @compiled
+def bend_further(layer, drive, anchor, out):
+    """Write `sigma(h + e) - sigma(h)` to `out`, for the drive `e` that comes on top of `h`.
+
+    `anchor` is what `find_anchor` made of `h`. No two numbers of the size of a state are
+    subtracted: however small `e` is, its relative error is that of a few roundings (the formulas
+    are those of `engine.model.activation`).
+    """
+    if layer[ACTIVATION] == TANH:
+        for j in range(out.size):
+            a, t = anchor[j], _tanh(drive[j])
+            out[j] = t * ((1 - a) * (1 + a)) / (1 + a * t)
+    elif layer[ACTIVATION] == HARD_SIGMOID:
+        for j in range(out.size):
+            h, e = anchor[j], drive[j]
+            if h <= 0.0:
+                out[j] = min(max(h + e, 0.0), 1.0)
+            elif h >= 1.0:
+                out[j] = min(max((h - 1.0) + e, -1.0), 0.0)
+            else:
+                out[j] = min(max(e, -h), 1.0 - h)
+    else:
+        for j in range(out.size):
+            h, e = anchor[j], drive[j]
+            if h > 0.0:
+                out[j] = -h if e < -h else e
+            else:
+                out[j] = 0.0 if h + e < 0.0 else h + e
+
+
+@compiled
+def find_anchor(layers, clamped, drive, first, stop, anchor):
+    """Write what displacements need of the whole drive `h` of samples `first` to `stop`.
+
+    That is tanh h where the activation is that, `h` itself elsewhere: `(samples, units)`.
+    """
+    for i in range(first, stop):
+        for layer in layers:
+            held, sent = part_of(clamped[i], layer), part_of(drive[i], layer)
+            out = part_of(anchor[i], layer)
+            for j in range(out.size):
+                h = held[j] + sent[j]
+                out[j] = _tanh(h) if layer[ACTIVATION] == TANH else h
+
+
+@compiled
 def activate(layers, clamped, out):
     """Write the activation of the drive `clamped (samples, units)` to `out`."""
     out[:] = 0

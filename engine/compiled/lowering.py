@@ -17,6 +17,7 @@ from engine.compiled.program import (
     SQUARED_ERROR,
 )
 from engine.compiled.registry import Kernels, kernels_of
+from engine.compiled.windows import at_once, windows_of
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import Link
 from engine.errors import EngineError
@@ -28,7 +29,8 @@ class Tables(NamedTuple):
 
     layers: IntArray
     messages: IntArray
-    gather: IntArray
+    runs: IntArray
+    places: IntArray
     own: tuple["Own", ...]
     ends: IntArray
     """The layers that those couplings touch, by number, one coupling after the other."""
@@ -39,7 +41,7 @@ class Tables(NamedTuple):
     largest: int
     """Units of the largest layer."""
     window: int
-    """Numbers that the places of a link read in one row, at most."""
+    """Numbers of the windows that are read at a time, at most."""
     work: int
     """Multiply-adds of one row in one step, about."""
 
@@ -55,18 +57,24 @@ class Own(NamedTuple):
 def tables_of(network: Network, itemsize: int) -> Tables:
     """Describe a network whose parameters have `itemsize` bytes, or refuse it."""
     packing = _Packing(itemsize)
-    messages, gather = _message_table(network, packing)
+    messages, runs, places = _message_table(network, packing)
     readout, layers = _readout_table(network, packing), _layer_table(network)
-    places = messages[:, POSITIONS]
-    windows = (places * messages[:, FAN_IN])[messages[:, GATHER] >= 0]
-    again = ((places - 1) * messages[:, FAN_IN] * messages[:, FAN_OUT]).sum()
+    fans = {int(fan_in) for fan_in in messages[messages[:, GATHER] >= 0, FAN_IN]}
+    again = ((messages[:, POSITIONS] - 1) * messages[:, FAN_IN] * messages[:, FAN_OUT]).sum()
     own = _own_couplings(network)
     work = packing.size + int(again) + sum(one.kernels.macs(one.sizes) for one in own)
-    window = int(windows.max(initial=0))
+    window = max((fan_in * at_once(fan_in, itemsize) for fan_in in fans), default=0)
     index = [layer.name for layer in network.layers]
     ends = np.array([index.index(name) for o in own for name in o.coupling.layers], np.int64)
-    tables = (layers, messages, gather, own, ends, layers[ends, OFFSET], readout)
+    tables = (layers, messages, runs, places, own, ends, layers[ends, OFFSET], readout)
     return Tables(*tables, packing.size, int(layers[:, SIZE].max()), window, work)
+
+
+def turns_of(network: Network, solver: str, nudged: bool) -> IntArray:
+    """Return the turn of each layer, `(layers,)`, in a step of a solver."""
+    turns = network.turns(solver, nudged)
+    found = {name: turn for turn, names in enumerate(turns) for name in names}
+    return np.array([found[layer.name] for layer in network.layers], np.int64)
 
 
 class _Packing:
@@ -82,36 +90,32 @@ class _Packing:
         return begin
 
 
-def _message_table(network: Network, packing: _Packing) -> tuple[IntArray, IntArray]:
-    """One row for each direction of each link (see `engine.compiled.program`), and all gathers."""
+def _message_table(network: Network, packing: _Packing) -> tuple[IntArray, IntArray, IntArray]:
+    """One row for each direction of each link (see `engine.compiled.program`), runs and places."""
     index = {layer.name: k for k, layer in enumerate(network.layers)}
     rows: list[tuple[int, ...]] = []
-    gathers, read = [np.zeros(0, np.int64)], 0
+    runs, places = np.zeros((0, 3), np.int64), np.zeros(0, np.int64)
     for link in (network.links[c.name] for c in network.recurrent if c.name in network.links):
         start = network.blocks[link.block].start
         ends = index[link.source], index[link.target]
         gather = -1
         if not link.whole:
-            gather, read = read, read + link.gather.size
-            gathers.append(link.gather.ravel())
+            gather, windows = len(places), windows_of(link)
+            places = np.concatenate([places, len(runs) + windows.places])
+            runs = np.concatenate([runs, windows.runs])
         shape = (link.positions, link.fan_in, link.fan_out, gather)
         place = packing.place(link.fan_in, link.fan_out)
         rows.append((*ends, start, False, place, *shape))
         if not link.tied:
             place = packing.place(link.fan_out, link.fan_in)
             rows.append((*ends[::-1], start, True, place, *shape))
-    return np.array(rows, np.int64).reshape(-1, 9), np.concatenate(gathers)
+    return np.array(rows, np.int64).reshape(-1, 9), runs, places
 
 
 def _layer_table(network: Network) -> IntArray:
     """One row for each layer (columns: see `engine.compiled.program`)."""
-    try:
-        second = network.halves[1]
-    except EngineError:
-        second = ()  # no halves: the alternating solver is refused before it would read them
     rows = [
-        (network.columns[layer.name].start, layer.size, layer.rule.code, layer.name in second)
-        for layer in network.layers
+        (network.columns[layer.name].start, layer.size, layer.rule.code) for layer in network.layers
     ]
     return np.array(rows, np.int64)
 

@@ -5,7 +5,6 @@ from engine.compiled.products import add_product, pack
 from engine.compiled.program import (
     ADDRESS,
     BACK,
-    BOTH,
     CONSTANTS,
     CONSTANTS_STOP,
     ENDS,
@@ -13,7 +12,6 @@ from engine.compiled.program import (
     FAN_IN,
     FAN_OUT,
     GATHER,
-    HALF,
     KIND,
     LAYER,
     OFFSET,
@@ -33,6 +31,7 @@ from engine.compiled.program import (
     WEIGHT,
     block,
 )
+from engine.compiled.windows import Windows, send_back, send_on
 
 
 @compiled
@@ -55,15 +54,19 @@ def pack_weights(net):
 
 
 @compiled
-def send(net, work, half, rows):
-    """Write the recurrent drive of the layers in `half`."""
-    capacity = len(work.order)
-    for layer in net.layers:
-        if half in (BOTH, layer[HALF]):
-            block(work.drive, capacity, layer, rows)[:] = 0
+def send(net, stage, work, turn, rows):
+    """Write the recurrent drive of the layers whose turn it is.
+
+    A layer that no message, nor a nudge, has stirred is as it began: of a displacement that is
+    zero, and it sends nothing.
+    """
+    capacity, turns = len(work.order), stage.turns
+    for k in range(len(turns)):
+        if turns[k] == turn:
+            block(work.drive, capacity, net.layers[k], rows)[:] = 0
     for message in net.messages:
         source, target = net.layers[message[SOURCE]], net.layers[message[TARGET]]
-        if half in (BOTH, target[HALF]):
+        if turns[message[TARGET]] == turn and work.stirred[message[SOURCE]]:
             states = work.state[capacity * source[OFFSET] :]
             drive = work.drive[capacity * target[OFFSET] :]
             packed = net.packed[message[PACKED] :]
@@ -76,10 +79,10 @@ def send(net, work, half, rows):
                 _send_on(net, message, states, rows, packed, drive, source[SIZE], work)
     for coupling in net.own:
         first, stop = coupling[ENDS], coupling[ENDS_STOP]
-        wanted = half == BOTH
+        wanted = False
         for layer in net.ends[first:stop]:
-            wanted = wanted or net.layers[layer][HALF] == half
-        if wanted:  # it drives all its ends: nobody looks at a half that was not asked for
+            wanted = wanted or turns[layer] == turn
+        if wanted:  # it drives all its ends: nobody looks at those that have no turn
             sizes = net.sizes[coupling[SIZES] : coupling[SIZES_STOP]]
             constants = net.constants[coupling[CONSTANTS] : coupling[CONSTANTS_STOP]]
             starts, state, drive = work.starts[first:stop], work.state, work.drive
@@ -89,28 +92,19 @@ def send(net, work, half, rows):
 @compiled
 def _send_on(net, message, states, rows, packed, drive, size, work):
     """Add what the places of a link send on: each reads its units of the source, of `size`."""
-    places, fan_in, fan_out = message[POSITIONS], message[FAN_IN], message[FAN_OUT]
-    count = places * fan_in
-    read = net.gather[message[GATHER] : message[GATHER] + count]
-    for i in range(rows):
-        row, window = states[i * size : (i + 1) * size], work.windows[i * count : (i + 1) * count]
-        for j in range(count):
-            window[j] = row[read[j]] if read[j] >= 0 else 0
-    # The units of a place lie side by side in the target: its rows are those of the places.
-    places_all = rows * places
-    add_product(work.windows, places_all, fan_in, packed, drive, fan_out, fan_out, work.edge)
+    link = _windows(net, message, size)
+    send_on(states, rows, link, packed, drive, work.windows, work.edge)
 
 
 @compiled
 def _send_back(net, message, states, rows, packed, drive, size, work):
-    """Add what the places of a link send back to the source, of `size`, unit by unit."""
-    places, fan_in, fan_out = message[POSITIONS], message[FAN_IN], message[FAN_OUT]
-    count = places * fan_in
-    read = net.gather[message[GATHER] : message[GATHER] + count]
-    work.windows[: rows * count] = 0
-    add_product(states, rows * places, fan_out, packed, work.windows, fan_in, fan_in, work.edge)
-    for i in range(rows):
-        row, window = drive[i * size : (i + 1) * size], work.windows[i * count : (i + 1) * count]
-        for j in range(count):  # in this order, whatever the other rows are
-            if read[j] >= 0:
-                row[read[j]] += window[j]
+    """Add what the places of a link send back to the source, of `size`."""
+    link = _windows(net, message, size)
+    send_back(states, rows, link, packed, drive, work.windows, work.edge)
+
+
+@compiled
+def _windows(net, message, size):
+    """View the windows of a message, whose link has a source of `size`."""
+    places = net.places[message[GATHER] : message[GATHER] + message[POSITIONS] + 1]
+    return Windows(net.runs, places, size, message[FAN_IN], message[FAN_OUT])

@@ -2,12 +2,12 @@
 
 One compiled signature for each precision serves every network. A *message* is one direction of a
 link (`engine.couplings.link`): its block, `(FAN_IN, FAN_OUT)` from `START` on, is read at
-`POSITIONS` places. `BACK` goes from the target of the link to its source. `GATHER` is where the
-units that the places read begin in the table of all of them; it is negative for a plain matrix,
-which reads its source as it lies. A coupling that is no link has a kernel of its own
+`POSITIONS` places. `BACK` goes from the target of the link to its source. `GATHER` is where its
+places begin in the table of all of them; it is negative for a plain matrix, which reads its source
+as it lies. A coupling that is no link has a kernel of its own
 (`engine.compiled.registry`), at an `ADDRESS`.
 
-Batches are `(samples, units)`. `state`, `drive` and `mapped` hold the samples that still move as
+Batches are `(samples, units)`. `state`, `before` and `drive` hold the samples that still move as
 one contiguous `(rows, size)` block for each layer. Row `i` of a block belongs to sample `order[i]`;
 when a sample has settled, the last row takes its place.
 """
@@ -17,14 +17,12 @@ from typing import Any, NamedTuple
 from engine.compiled.compiler import compiled
 
 # Columns of the tables.
-OFFSET, SIZE, ACTIVATION, HALF = range(4)  # layers
+OFFSET, SIZE, ACTIVATION = range(3)  # layers
 SOURCE, TARGET, START, BACK, PACKED, POSITIONS, FAN_IN, FAN_OUT, GATHER = range(9)  # messages
 ADDRESS, ENDS, ENDS_STOP, SIZES, SIZES_STOP, CONSTANTS, CONSTANTS_STOP = range(7)  # own kernels
 KIND, LAYER, WEIGHT, BIAS, OUTPUTS, PACKED_OUT, PACKED_BACK, PLACES = range(8)  # read-out
 SOFTMAX, SQUARED_ERROR = range(2)
 TANH, HARD_SIGMOID, RELU = range(3)
-BOTH = -1
-"""Stands for both halves of the layers."""
 
 
 class Program(NamedTuple):
@@ -34,7 +32,10 @@ class Program(NamedTuple):
     packed: Any
     layers: Any
     messages: Any
-    gather: Any
+    runs: Any
+    """What the places of links read (`engine.compiled.windows`)."""
+    places: Any
+    """The first run of each place, and after those of a link the end of its last one."""
     own: Any
     """One row for each coupling with a kernel of its own."""
     ends: Any
@@ -54,21 +55,36 @@ class Stage(NamedTuple):
     """
 
     clamped: Any
+    """What no step changes: the drive of clamped couplings, or the anchor of a displacement."""
     targets: Any
     betas: Any
     known: Any
     """Recurrent drive `(samples, units)` of the starting states, or no row at all."""
+    origin: Any
+    """States `(samples, units)` that are displaced; no row where states are iterated."""
+    turns: Any
+    """Turn in which each layer is updated, `(layers,)`, from 0 on."""
+    refresh: Any
+    """Whether the drive that is handed on has to be that of the last state."""
 
 
 class Buffers(NamedTuple):
-    """Buffers of one relaxation; the `_bits` are integer views of their floats."""
+    """Buffers of one relaxation; the `_bits` are integer views of their floats.
+
+    A step writes over `state` layer by layer, and leaves what it was in `before`. Of a displacement
+    both hold how far samples are from their origin.
+    """
 
     state: Any
+    before: Any
     drive: Any
-    mapped: Any
+    stirred: Any
+    """Whether a layer has anything to send, `(layers,)`: displacements begin with nothing."""
+    read: Any
+    """The states that are read out, of displaced samples."""
     error: Any
     windows: Any
-    """What the places of a link read, or send back, one after the other."""
+    """What a handful of places of a link read, or send back, one after the other."""
     starts: Any
     """Where the layers of `Program.ends` begin in `state` and `drive`."""
     scratch: Any
@@ -84,10 +100,13 @@ class Buffers(NamedTuple):
 class Results(NamedTuple):
     """Where each sample of each phase ended, by its number: `state`, `steps`, `residual`.
 
-    `drive` takes the recurrent drive of those states, if it has room; then no beta may nudge it.
+    `drive` takes the last recurrent drive, if it has room; then no beta may nudge it. It is that of
+    the state where this converged, or if it was to be refreshed; else the one that led to it.
     """
 
     state: Any
+    moved: Any
+    """Displacements, if there is an origin."""
     drive: Any
     steps: Any
     residual: Any

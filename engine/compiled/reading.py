@@ -15,6 +15,7 @@ from engine.compiled.program import (
     PLACES,
     SIZE,
     SQUARED_ERROR,
+    part_of,
     row_of,
 )
 
@@ -42,8 +43,24 @@ def softmax_errors(logits, targets, costs):
 
 
 @compiled
+def _read(stage, work, layer, row):
+    """View the state of a row in a layer; that of a displaced one is first written to `read`."""
+    state = row_of(work.state, len(work.order), layer, row)
+    if len(stage.origin) == 0:
+        return state
+    s = work.read[row * layer[SIZE] : (row + 1) * layer[SIZE]]
+    origin = part_of(stage.origin[work.order[row] % len(stage.origin)], layer)
+    for j in range(s.size):
+        s[j] = origin[j] + state[j]
+    return s
+
+
+@compiled
 def nudge(net, stage, work, rows):
-    """Subtract `beta dC/ds` from the drive of the layer that is read out."""
+    """Subtract `beta dC/ds` from the drive of the layer that is read out.
+
+    A displaced sample is read where it is, with the rounding of a state: beta is a factor of it.
+    """
     capacity, samples = len(work.order), len(stage.targets)
     layer = net.layers[net.readout[LAYER]]
     size, outputs = layer[SIZE], net.readout[OUTPUTS]
@@ -51,12 +68,16 @@ def nudge(net, stage, work, rows):
         for i in range(rows):
             target = stage.targets[work.order[i] % samples]
             beta = stage.betas[work.order[i] // samples]
-            s = row_of(work.state, capacity, layer, i)
+            s = _read(stage, work, layer, i)
             drive = row_of(work.drive, capacity, layer, i)
             for j in range(size):
                 drive[j] -= beta * (s[j] - target[j])
         return
     s = work.state[capacity * layer[OFFSET] :]
+    if len(stage.origin) > 0:
+        s = work.read
+        for i in range(rows):
+            _read(stage, work, layer, i)
     drive = work.drive[capacity * layer[OFFSET] :]
     out, back = net.packed[net.readout[PACKED_OUT] :], net.packed[net.readout[PACKED_BACK] :]
     # The units of a place lie side by side: its rows are those of the places.

@@ -3,9 +3,9 @@
 import math
 
 from engine.compiled.compiler import compiled
-from engine.compiled.functions import bend
+from engine.compiled.functions import bend, bend_further
 from engine.compiled.messages import send
-from engine.compiled.program import BOTH, HALF, LAYER, OFFSET, SIZE, Buffers, block, part_of, row_of
+from engine.compiled.program import LAYER, OFFSET, SIZE, SOURCE, TARGET, block, part_of, row_of
 from engine.compiled.reading import nudge
 
 
@@ -13,47 +13,67 @@ from engine.compiled.reading import nudge
 def begin(net, stage, start, first, work):
     """Lay the states of the samples from `first` on out in blocks, once for each phase.
 
-    There are as many as the buffers have room for; all move. Returns the number of rows.
+    There are as many as the buffers have room for; all move. Displacements begin at zero. Returns
+    the number of rows.
     """
     count = len(work.order) // len(stage.betas)
+    displaced = len(stage.origin) > 0
+    # Only messages say where they go: with a kernel of its own any layer may be reached.
+    work.stirred[:] = not displaced or len(net.own) > 0
     for p in range(len(stage.betas)):
         for k in range(count):
             row = p * count + k
             work.order[row] = p * len(start) + first + k
             for layer in net.layers:
-                row_of(work.state, len(work.order), layer, row)[:] = part_of(
-                    start[first + k], layer
-                )
+                state = row_of(work.state, len(work.order), layer, row)
+                if displaced:
+                    state[:] = 0
+                else:
+                    state[:] = part_of(start[first + k], layer)
     return len(work.order)
 
 
 @compiled
-def store(net, work, row, ended):
-    """Write a row of the state out to its sample."""
+def store(net, stage, work, states, row, ended):
+    """Write a row of `states` out to its sample."""
     sample, capacity = work.order[row], len(work.order)
     for layer in net.layers:
-        part_of(ended.state[sample], layer)[:] = row_of(work.state, capacity, layer, row)
+        found, state = part_of(ended.state[sample], layer), row_of(states, capacity, layer, row)
+        if len(stage.origin) > 0:
+            moved = part_of(ended.moved[sample], layer)
+            origin = part_of(stage.origin[sample % len(stage.origin)], layer)
+            for j in range(state.size):
+                moved[j] = state[j]
+                found[j] = origin[j] + state[j]
+        else:
+            found[:] = state
         if len(ended.drive) > 0:
             part_of(ended.drive[sample], layer)[:] = row_of(work.drive, capacity, layer, row)
 
 
 @compiled
-def _activate(net, stage, work, half, rows):
-    """Write `T(s)` to `mapped`; raise the residual of each row to its largest gap.
+def _activate(net, stage, work, turn, rows):
+    """Replace the layers whose turn it is by their image, and leave what they were in `before`.
 
-    The bits of non-negative floats are ordered as the floats are, with NaN above all: an integer
-    maximum is exact, needs no fastmath to be vectorised, and cannot lose a NaN.
+    Raises the residual of each row to its largest change. The bits of non-negative floats are
+    ordered as the floats are, with NaN above all: an integer maximum is exact, needs no fastmath to
+    be vectorised, and cannot lose a NaN.
     """
     capacity = len(work.order)
     gap, gap_bits = work.gap, work.gap_bits
-    for layer in net.layers:
-        if half not in (BOTH, layer[HALF]):
+    for k in range(len(stage.turns)):
+        if stage.turns[k] != turn:
             continue
+        layer = net.layers[k]
         for i in range(rows):
-            clamped = part_of(stage.clamped[work.order[i] % len(stage.clamped)], layer)
-            old = row_of(work.state, capacity, layer, i)
-            new = row_of(work.mapped, capacity, layer, i)
-            bend(layer, row_of(work.drive, capacity, layer, i), clamped, new)
+            held = part_of(stage.clamped[work.order[i] % len(stage.clamped)], layer)
+            old = row_of(work.before, capacity, layer, i)
+            new = row_of(work.state, capacity, layer, i)
+            old[:] = new
+            if len(stage.origin) > 0:
+                bend_further(layer, row_of(work.drive, capacity, layer, i), held, new)
+            else:
+                bend(layer, row_of(work.drive, capacity, layer, i), held, new)
             for j in range(new.size):
                 gap[j] = abs(new[j] - old[j])
             worst = work.residual_bits[i]
@@ -63,41 +83,53 @@ def _activate(net, stage, work, half, rows):
 
 
 @compiled
-def map_half(net, stage, work, half, rows):
-    """Write `T(s)` of the layers in `half` to `mapped`, and the residual of each row."""
-    send(net, work, half, rows)
-    _respond(net, stage, work, half, rows)
+def take_step(net, stage, work, rows):
+    """Replace the state by `T(s)`, turn by turn, and write the residual of each row."""
+    work.residual_bits[:rows] = 0
+    for turn in range(stage.turns.max() + 1):
+        send(net, stage, work, turn, rows)
+        _respond(net, stage, work, turn, rows)
 
 
 @compiled
-def _map_first(net, stage, work, rows):
-    """Do the same in the first step: every phase starts alike, so one product serves all."""
+def _take_first_step(net, stage, work, rows):
+    """Do the same to states that begin alike in every phase: one product serves all of them."""
     count, samples = rows // len(stage.betas), len(stage.clamped)
     known = len(stage.known) > 0
     if not known:
-        send(net, work, BOTH, count)
+        send(net, stage, work, 0, count)
     for layer in net.layers:
         drive = block(work.drive, len(work.order), layer, rows)
         for i in range(0 if known else count, rows):
             sample = work.order[i] % samples
             drive[i] = part_of(stage.known[sample], layer) if known else drive[i % count]
-    _respond(net, stage, work, BOTH, rows)
-
-
-@compiled
-def _respond(net, stage, work, half, rows):
-    """Turn the recurrent drive into `T(s)` in `mapped`, and note the residual of each row."""
-    if stage.betas[0] != 0.0 and half in (BOTH, net.layers[net.readout[LAYER]][HALF]):
-        nudge(net, stage, work, rows)
     work.residual_bits[:rows] = 0
-    _activate(net, stage, work, half, rows)
+    _respond(net, stage, work, 0, rows)
 
 
 @compiled
-def retire(net, work, tolerance, step, rows, ended):
+def _respond(net, stage, work, turn, rows):
+    """Turn the recurrent drive into the next state of the layers whose turn it is."""
+    read, turns, stirred = net.readout[LAYER], stage.turns, work.stirred
+    nudged = stage.betas[0] != 0.0 and turns[read] == turn
+    if nudged:
+        nudge(net, stage, work, rows)
+    _activate(net, stage, work, turn, rows)
+    if stirred.all():
+        return
+    for message in net.messages:  # a layer that is told too early sends zeros
+        if turns[message[TARGET]] == turn and stirred[message[SOURCE]]:
+            stirred[message[TARGET]] = True
+    if nudged:
+        stirred[read] = True
+
+
+@compiled
+def retire(net, stage, work, tolerance, step, rows, ended):
     """Store the rows that have settled, close the gaps they leave, and count those that move.
 
-    A residual that is not a number is noted and ends the relaxation: the count is then zero.
+    A row that settled is left as it was before the step. A residual that is not a number is noted
+    and ends the relaxation: the count is then zero.
     """
     capacity = len(work.order)
     for i in range(rows - 1, -1, -1):
@@ -108,93 +140,59 @@ def retire(net, work, tolerance, step, rows, ended):
             continue
         if math.isnan(work.residual[i]):
             for row in range(rows):
-                store(net, work, row, ended)
+                store(net, stage, work, work.before, row, ended)
             return 0
-        store(net, work, i, ended)
+        store(net, stage, work, work.before, i, ended)
         rows -= 1
         if i == rows:
             continue  # numba would allocate a copy of a row that is assigned to itself
         work.order[i] = work.order[rows]
         for layer in net.layers:
-            row_of(work.state, capacity, layer, i)[:] = row_of(work.state, capacity, layer, rows)
-            row_of(work.mapped, capacity, layer, i)[:] = row_of(work.mapped, capacity, layer, rows)
+            for buffer in (work.state, work.before, work.drive):
+                row_of(buffer, capacity, layer, i)[:] = row_of(buffer, capacity, layer, rows)
         work.residual[i] = work.residual[rows]
     return rows
 
 
 @compiled
-def advance(net, work, half, damping, rows):
-    """Step `s <- s + damping (T(s) - s)` in the layers of `half`."""
+def _dampen(net, work, damping, rows):
+    """Go only so far of the step: `s <- s + damping (T(s) - s)`."""
     capacity = len(work.order)
     for layer in net.layers:
-        if half not in (BOTH, layer[HALF]):
-            continue
         first = capacity * layer[OFFSET]
-        last = first + rows * layer[SIZE]
-        if damping == 1.0:
-            work.state[first:last] = work.mapped[first:last]
-        else:
-            for j in range(first, last):
-                work.state[j] += damping * (work.mapped[j] - work.state[j])
-
-
-@compiled
-def _exchanged(work):
-    """Let the image be the state: a whole step without a copy."""
-    return Buffers(
-        work.mapped,
-        work.drive,
-        work.state,
-        work.error,
-        work.windows,
-        work.starts,
-        work.scratch,
-        work.edge,
-        work.order,
-        work.gap,
-        work.gap_bits,
-        work.residual,
-        work.residual_bits,
-    )
+        for j in range(first, first + rows * layer[SIZE]):
+            work.state[j] = work.before[j] + damping * (work.state[j] - work.before[j])
 
 
 @compiled
 def relax_fixed_point(net, stage, start, first, work, damping, tolerance, max_steps, ended):
-    """Relax by damped steps of the whole state."""
+    """Relax by damped steps; the layers change at once, or turn by turn."""
     rows = begin(net, stage, start, first, work)
+    alike = len(stage.origin) == 0 and stage.turns.max() == 0
     for step in range(1, max_steps + 1):
-        if step == 1:
-            _map_first(net, stage, work, rows)
+        if step == 1 and alike:
+            _take_first_step(net, stage, work, rows)
         else:
-            map_half(net, stage, work, BOTH, rows)
-        rows = retire(net, work, tolerance, step, rows, ended)
+            take_step(net, stage, work, rows)
+        rows = retire(net, stage, work, tolerance, step, rows, ended)
         if rows == 0:
             return
-        if damping == 1.0:
-            work = _exchanged(work)
-        else:
-            advance(net, work, BOTH, damping, rows)
-    if len(ended.drive) > 0:
-        send(net, work, BOTH, rows)  # that of the last step is of the states before it
+        if damping != 1.0:
+            _dampen(net, work, damping, rows)
+    if len(ended.drive) > 0 and stage.refresh:
+        send(net, stage, work, 0, rows)  # that of the last step is of the states before it
     for i in range(rows):
-        store(net, work, i, ended)
+        store(net, stage, work, work.state, i, ended)
 
 
 @compiled
-def relax_alternating(net, stage, start, first, work, tolerance, max_steps, ended):
-    """Relax one half of the layers from the other and back.
+def find_drive(net, stage, start, first, work, drive):
+    """Write the recurrent drive of states `(samples, units)`, of those in the buffers, to `drive`.
 
-    After a step the second half equals its `T(s)`, and keeps to it while the first half is mapped:
-    the residual of the first half is then that of the whole state.
+    The turns of the stage are one.
     """
     rows = begin(net, stage, start, first, work)
-    for step in range(1, max_steps + 1):
-        map_half(net, stage, work, BOTH if step == 1 else 0, rows)
-        rows = retire(net, work, tolerance, step, rows, ended)
-        if rows == 0:
-            return
-        advance(net, work, 0, 1.0, rows)
-        map_half(net, stage, work, 1, rows)
-        advance(net, work, 1, 1.0, rows)
+    send(net, stage, work, 0, rows)
     for i in range(rows):
-        store(net, work, i, ended)
+        for layer in net.layers:
+            part_of(drive[first + i], layer)[:] = row_of(work.drive, len(work.order), layer, i)

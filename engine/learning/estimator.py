@@ -8,7 +8,7 @@ Each phase adds its signed contribution and is then forgotten. `docs/maths.md` h
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -33,7 +33,10 @@ SMALLEST_NUDGE = 1e3
 """Smallest beta in roundings of the precision: below it the states barely move between phases, and
 what is left of their difference is rounding."""
 LARGEST_BETA = 0.1
-"""Where `beta="auto"` starts while the read-out is still weak."""
+"""Where `beta="auto"` starts for states, while the read-out is still weak."""
+TINY_BETA = 1e-4
+"""What `beta="auto"` is for displacements, which carry any: the bias of one nudge is of its order,
+and few units lie so close to a kink that it takes them over."""
 
 
 @dataclass(frozen=True)
@@ -148,23 +151,27 @@ def estimate(
 
     The free phase begins at `start (samples, units)`, or at `sigma(input drive)`.
     The read-out learns at the free equilibrium, where its gradient needs no estimate. Every nudged
-    phase starts there too. The tolerance of a phase in the estimate is scaled with beta.
+    phase starts there too, as a displacement where the backend can (`Relaxation.displaced`). The
+    tolerance of a phase in the estimate is scaled with beta.
     """
     if clamped.y is None:
         raise EngineError("a gradient needs targets y, but none were clamped.")
     backend.check_gradient(gradient)
     check_estimator(estimator)
     precision: np.dtype[Any] = np.dtype(backend.dtype)
-    _warn_lost(estimator, precision)
     free = free or Relaxation()
     nudged = nudged or free
-    rounding = 8.0 * float(np.finfo(precision).eps)  # of a state, which is at most one
+    if nudged.displaced is None:
+        nudged = replace(nudged, displaced=backend.displaces)
+    _warn_lost(estimator, precision, bool(nudged.displaced))
+    # A state is at most one, or about that; a displacement is as small as beta.
+    rounding = 0.0 if nudged.displaced else 8.0 * float(np.finfo(precision).eps)
     betas = [beta for beta, _ in estimator]
-    if 0.0 in betas:  # the free state is a phase like the others: its error counts as much
+    if 0.0 in betas and not nudged.displaced:  # then the error of the free state counts as much
         free = free.nudged(min(abs(beta) for beta in betas if beta != 0.0), rounding)
     share = 1.0 / (len(clamped.x) if clamped.weights is None else float(clamped.weights.sum()))
     went: list[tuple[Any, Any]] = []
-    for plus, minus, coefficient in _pairs(estimator):
+    for plus, minus, coefficient in _pairs(estimator, bool(nudged.displaced)):
         stages = _stages([plus] if minus is None else [plus, minus], nudged, rounding)
         if not went:  # the first phases are relaxed along with the free one
             settled, *phases = backend.relax(clamped, (((0.0,), free), *stages), start)
@@ -195,8 +202,14 @@ def _stages(betas: Sequence[float], nudged: Relaxation, rounding: float) -> Plan
     )
 
 
-def _pairs(estimator: Estimator) -> list[tuple[float, float | None, float]]:
-    """Join phases of opposite coefficients: `(beta, beta to subtract, coefficient)`."""
+def _pairs(
+    estimator: Estimator, displaced: bool = False
+) -> list[tuple[float, float | None, float]]:
+    """Join phases of opposite coefficients: `(beta, beta to subtract, coefficient)`.
+
+    Displacements that are left over are compared with the free state: all coefficients add up to
+    zero, so that it cancels.
+    """
     pairs: list[tuple[float, float | None, float]] = []
     single: list[tuple[float, float]] = []
     for beta, coefficient in estimator:
@@ -206,6 +219,8 @@ def _pairs(estimator: Estimator) -> list[tuple[float, float | None, float]]:
         else:
             single.remove(partner)
             pairs.append((beta, partner[0], coefficient))
+    if displaced:
+        return pairs + [(beta, 0.0, coefficient) for beta, coefficient in single if beta != 0.0]
     return pairs + [(beta, None, coefficient) for beta, coefficient in single]
 
 
@@ -253,13 +268,17 @@ def warn_unsafe(backend: Backend, beta: float) -> bool:
     return unsafe
 
 
-def _warn_lost(estimator: Estimator, precision: np.dtype[np.floating[Any]]) -> None:
-    """Warn of a nudge that the precision of the states cannot carry."""
+def _warn_lost(
+    estimator: Estimator, precision: np.dtype[np.floating[Any]], displaced: bool
+) -> None:
+    """Warn of a nudge that the precision of states, or of displacements, cannot carry."""
     beta = min(abs(beta) for beta, _ in estimator if beta != 0.0)
-    least = SMALLEST_NUDGE * float(np.finfo(precision).eps)
+    limits = np.finfo(precision)
+    least = float(limits.tiny) / float(limits.eps) if displaced else SMALLEST_NUDGE * limits.eps
     if beta < least:
+        what = "displacements" if displaced else "states"
         warnings.warn(
-            f"beta {beta:g} is below {least:.1g}, the least that states in {precision} carry: the "
+            f"beta {beta:g} is below {least:.1g}, the least that {what} in {precision} carry: the "
             "gradient drowns in rounding; use a larger beta or 'auto'.",
             NudgeWarning,
             stacklevel=4,

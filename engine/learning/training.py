@@ -17,7 +17,16 @@ from engine.equilibrium import Relaxation
 from engine.errors import CheckpointError, EngineError, check_count, check_seed, shown
 from engine.fingerprint import fingerprint
 from engine.learning import checkpoint as files
-from engine.learning.estimator import Recipe, Report, estimate, phases_of, safe_beta, warn_unsafe
+from engine.learning.estimator import (
+    TINY_BETA,
+    Estimator,
+    Recipe,
+    Report,
+    estimate,
+    phases_of,
+    safe_beta,
+    warn_unsafe,
+)
 from engine.learning.optimizer import Adam, Optimizer, scheduled
 from engine.learning.predict import checked_data, evaluate
 from engine.learning.run import Epoch, Run
@@ -31,13 +40,14 @@ class Training:
     """Settings of a training run; `beta` is a number or `"auto"`.
 
     `estimator` is a name, a function of beta such as `lambda beta: symmetric(beta, 6)`, or pairs
-    `(beta, coefficient)`, which are used as they are.
+    `(beta, coefficient)`, which are used as they are. `"auto"` is one nudge of a tiny beta where
+    nudged phases are displacements and beta is `"auto"` too; else it is `"centered"`.
     """
 
     epochs: int = 30
     batch_size: int = 32
     beta: float | str = "auto"
-    estimator: Recipe = "centered"
+    estimator: Recipe = "auto"
     free: Relaxation = field(default_factory=Relaxation)
     nudged: Relaxation = field(default_factory=lambda: Relaxation(max_steps=15))
     optimizer: Optimizer = field(default_factory=Adam)
@@ -51,6 +61,8 @@ class Training:
 
     For a block one number, or one for each parameter.
     """
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Learning rates of blocks, relative to that of the optimizer (`relative_rates`); else one."""
     patience: int | None = None
     """Epochs without a better validation score after which to stop and take the best."""
     seed: int = 0
@@ -62,14 +74,36 @@ class Training:
             raise EngineError(f"beta is '{self.beta}', expected a positive number or 'auto'.")
         if isinstance(self.cap, str) and self.cap != "auto":
             raise EngineError(f"cap is '{self.cap}', expected a SpectralCap, None or 'auto'.")
-        phases_of(self.estimator, 1.0 if isinstance(self.beta, str) else self.beta)
+        phases_of(self._named, 1.0 if isinstance(self.beta, str) else self.beta)
         scheduled(self.schedule, 0, 1)
         if self.patience is not None:
             check_count("patience", self.patience)
         check_seed(self.seed)
+        for name, rate in self.rates.items():
+            if not (np.isfinite(rate) and rate > 0.0):
+                raise EngineError(f"rate of '{name}' is {rate}, expected a positive number.")
         for name, decay in self.decay.items():
             if not (np.size(decay) and np.isfinite(decay).all() and np.min(decay) >= 0.0):
                 raise EngineError(f"decay of '{name}' is {shown(decay)}, expected zero or more.")
+
+    @property
+    def _is_auto(self) -> bool:
+        return isinstance(self.estimator, str) and self.estimator == "auto"
+
+    @property
+    def _named(self) -> Recipe:
+        """The recipe of a stated beta."""
+        return "centered" if self._is_auto else self.estimator
+
+    def phases(self, backend: Backend) -> Estimator:
+        """Return the estimator of the next step on a backend, with what is `"auto"` resolved."""
+        displaced = backend.displaces if self.nudged.displaced is None else self.nudged.displaced
+        recipe = self._named
+        if not isinstance(self.beta, str):
+            return phases_of(recipe, self.beta)
+        if not displaced:
+            return phases_of(recipe, safe_beta(backend))
+        return phases_of("one_sided" if self._is_auto else recipe, TINY_BETA)
 
     @property
     def spectral_cap(self) -> SpectralCap | None:
@@ -100,15 +134,10 @@ def train_step(
     On a remote backend, batch and run in its own arrays (`Backend.own`, `Run.on`) stay there.
     """
     clamped = backend.clamp(x, y)
-    phases = phases_of(training.estimator, current_beta(backend, training))
+    phases = training.phases(backend)
     report = estimate(backend, clamped, phases, run.gradient, training.free, training.nudged, start)
     descend(backend, training, run, total)
     return report
-
-
-def current_beta(backend: Backend, training: Training) -> float:
-    """Return the nudge of the next step: the one that was set, or the largest that is safe."""
-    return safe_beta(backend) if isinstance(training.beta, str) else training.beta
 
 
 @checked
@@ -119,6 +148,8 @@ def descend(backend: Backend, training: Training, run: Run, total: int) -> None:
         run.gradient[network.blocks[name].span] = 0.0
     rate = training.optimizer.lr * scheduled(training.schedule, run.step, total)
     update = training.optimizer.update(run.gradient, run.memory, run.step, rate)
+    for name, share in training.rates.items():
+        update[network.blocks[name].span] *= share
     if training.decay or training.spectral_cap is not None:
         _decay_and_cap(backend, training, run, rate, update)
     backend.apply(update)
@@ -143,8 +174,8 @@ def _decay_and_cap(
         return
     now = {name: held[name] for name in capped}
     then = {name: block + change[name] for name, block in now.items()}
-    if cap.is_exact(run.step):
-        then = {name: backend.host(block) for name, block in then.items()}
+    for name in cap.clipped(network, run.step):
+        then[name] = backend.host(then[name])
     cap.enforce(network, then, run.step, run.vectors)
     for name, block in then.items():
         change[name][...] = (block if type(block) is type(update) else backend.own(block)) - now[
@@ -219,7 +250,8 @@ def fit(
 def _check_settings(backend: Backend, training: Training, has_validation: bool) -> None:
     if training.patience is not None and not has_validation:
         raise EngineError(f"patience {training.patience} needs a validation set.")
-    for what, names in (("freeze", training.frozen), ("decay", training.decay)):
+    named = {"freeze": training.frozen, "decay": training.decay, "rate": training.rates}
+    for what, names in named.items():
         for name in names:
             if name not in backend.network.blocks:
                 known = ", ".join(backend.network.blocks)
@@ -232,8 +264,11 @@ def _check_settings(backend: Backend, training: Training, has_validation: bool) 
 
 def _identity(training: Training, *data: object) -> str:
     """Say what a run is made of, so that it is resumed only with the same."""
-    pairs = phases_of(training.estimator, 1.0)  # of a function, what it does
-    settings = fingerprint(replace(training, estimator=pairs))
+    recipe = training.estimator
+    # Of a function, what it does.
+    settings = fingerprint(
+        replace(training, estimator=phases_of(recipe, 1.0) if callable(recipe) else recipe)
+    )
     return f"settings {settings} data {fingerprint(data)}"
 
 
@@ -265,7 +300,7 @@ def _train_epoch(
     """Pass once over data in the backend's own arrays; numbers are read from them at the end."""
     began = time.perf_counter()
     if backend.remote:  # to ask for the curvature in every step would be to wait for it
-        training = replace(training, beta=current_beta(backend, training))
+        training = replace(training, estimator=training.phases(backend))
     order = backend.own(run.rng.permutation(len(x)))
     total = training.epochs * -(-len(x) // training.batch_size)
     cost = free_steps = nudged_steps = unsettled = 0.0
@@ -299,8 +334,7 @@ def _watched(step: Step, progress: Progress) -> Step:
 
 
 def _largest_beta(backend: Backend, training: Training) -> float:
-    phases = phases_of(training.estimator, current_beta(backend, training))
-    return max(abs(beta) for beta, _ in phases)
+    return max(abs(beta) for beta, _ in training.phases(backend))
 
 
 def _is_stale(run: Run, training: Training) -> bool:

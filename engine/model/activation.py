@@ -18,6 +18,9 @@ class Activation:
 
     sigma: Callable[[Array], Array]
     convex: Callable[[Array], Array]
+    difference: Callable[[Array, Array], Array]
+    """`sigma(h + e) - sigma(h)` of `h` and `e`, without the cancellation that this has if `e` is
+    small: its relative error is that of a few roundings, however small `e` is."""
     low: float
     high: float
     code: int
@@ -36,12 +39,33 @@ def _tanh_convex(s: Array) -> Array:
     return (up * xp.log(up) + down * xp.log(down)) / 2
 
 
+def _tanh_difference(h: Array, e: Array) -> Array:
+    """`t (1 - a^2) / (1 + a t)` with `a = tanh h` and `t = tanh e`: the sum formula of tanh."""
+    xp = namespace(h)
+    a, t = xp.tanh(h), xp.tanh(e)
+    return t * ((1 - a) * (1 + a)) / (1 + a * t)
+
+
 def _hard_sigmoid(h: Array) -> Array:
     return namespace(h).clip(h, 0.0, 1.0)
 
 
+def _hard_sigmoid_difference(h: Array, e: Array) -> Array:
+    """Within the range `e`, as far as its edges allow; from beyond an edge what passes it."""
+    xp = namespace(h)
+    inside = xp.clip(e, -xp.clip(h, 0.0, 1.0), 1 - xp.clip(h, 0.0, 1.0))
+    from_below, from_above = xp.clip(h + e, 0.0, 1.0), xp.clip((h - 1) + e, -1.0, 0.0)
+    return xp.where(h <= 0, from_below, xp.where(h >= 1, from_above, inside))
+
+
 def _relu(h: Array) -> Array:
     return namespace(h).clip(h, 0.0, None)
+
+
+def _relu_difference(h: Array, e: Array) -> Array:
+    """Above zero `e`, as far down as `-h`; from below what comes up."""
+    xp = namespace(h)
+    return xp.where(h > 0, xp.maximum(e, -h), xp.clip(h + e, 0.0, None))
 
 
 def _half_square(s: Array) -> Array:
@@ -50,7 +74,9 @@ def _half_square(s: Array) -> Array:
 
 
 ACTIVATIONS = {
-    "tanh": Activation(_tanh, _tanh_convex, -1.0, 1.0, code=0),
-    "hard_sigmoid": Activation(_hard_sigmoid, _half_square, 0.0, 1.0, code=1),
-    "relu": Activation(_relu, _half_square, 0.0, math.inf, code=2),
+    "tanh": Activation(_tanh, _tanh_convex, _tanh_difference, -1.0, 1.0, code=0),
+    "hard_sigmoid": Activation(
+        _hard_sigmoid, _half_square, _hard_sigmoid_difference, 0.0, 1.0, code=1
+    ),
+    "relu": Activation(_relu, _half_square, _relu_difference, 0.0, math.inf, code=2),
 }

@@ -3,10 +3,14 @@
     E(s) = sum_u G(s_u) - Phi(s, x; theta)          F = E + beta C(s, y)
     T(s) = sigma(dPhi/ds - beta dC/ds)              s is an equilibrium when T(s) = s
 
+As a displacement `d` from a state `s0` with the drive `h0 = dPhi/ds(s0)`, where that is linear:
+
+    D(d) = sigma(h0 + dPhi/ds(d) - beta dC/ds(s0 + d)) - sigma(h0)
+
 The compiled engine computes `T` by kernels of its own and is held to these formulas by the tests.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from engine.arrays import Array, by_sample, namespace
 from engine.couplings.coupling import Coupling
@@ -44,10 +48,17 @@ def clamped_drive(network: Network, blocks: Blocks, x: Array) -> Array:
     return _join(network, parts, x)
 
 
-def recurrent_drive(network: Network, blocks: Blocks, x: Array, state: Array) -> Array:
-    """The part of dPhi/ds that depends on the state, `(samples, units)`."""
+def recurrent_drive(
+    network: Network, blocks: Blocks, x: Array, state: Array, layers: Collection[str] | None = None
+) -> Array:
+    """The part of dPhi/ds that depends on the state, `(samples, units)`.
+
+    With `layers` given it is that of these alone: what others get is only a part of theirs.
+    """
     parts: dict[str, Array] = {}
     for coupling in network.recurrent:
+        if layers is not None and not any(name in layers for name in coupling.layers):
+            continue
         ends = network.ends(coupling, state)
         _add(parts, coupling, coupling.drive(blocks[coupling.name], x, *ends))
     return _join(network, parts, state)
@@ -83,6 +94,34 @@ def step(
     if beta != 0.0:
         drive = drive - beta * nudge(network, blocks, state, y)
     return activate(network, drive)
+
+
+def displaced_step(
+    network: Network,
+    blocks: Blocks,
+    x: Array,
+    y: Array | None,
+    origin: Array,
+    displacement: Array,
+    beta: float,
+    drive: Array,
+) -> Array:
+    """`D(d)`; `drive` is `h0`, clamped and recurrent, of the `origin`."""
+    extra = recurrent_drive(network, blocks, x, displacement)
+    if beta != 0.0:
+        extra = extra - beta * nudge(network, blocks, origin + displacement, y)
+    return differ(network, drive, extra)
+
+
+def differ(network: Network, drive: Array, extra: Array) -> Array:
+    """`sigma(h + e) - sigma(h)` of every layer, `(samples, units)`."""
+    parts = {
+        layer.name: by_sample(
+            layer.rule.difference(network.of(layer.name, drive), network.of(layer.name, extra))
+        )
+        for layer in network.layers
+    }
+    return _join(network, parts, drive)
 
 
 def _add(parts: dict[str, Array], coupling: Coupling, drives: tuple[Array, ...]) -> None:

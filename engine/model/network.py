@@ -188,6 +188,23 @@ class Network:
         return [self.of(name, state) for name in coupling.layers]
 
     @cached_property
+    def linear(self) -> bool:
+        """Whether the recurrent drive is linear in the state, so that it can be displaced."""
+        return all(
+            coupling.name in self.links or getattr(coupling, "linear", False)
+            for coupling in self.recurrent
+        )
+
+    def turns(self, solver: str, nudged: bool) -> tuple[tuple[str, ...], ...]:
+        """Return the layers in groups, in the order in which a solver updates them in one step."""
+        if solver == "alternating":
+            return tuple(half for half in self.halves if half)
+        if solver == "sweeps":
+            upwards = tuple((layer.name,) for layer in self.layers)
+            return upwards[::-1] if nudged else upwards
+        return (tuple(self.columns),)
+
+    @cached_property
     def halves(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Two sets of layers such that every coupling joins one set to the other.
 

@@ -41,7 +41,7 @@ BUILDERS: dict[str, Callable[..., object]] = {
     "Training": Training,
     "relax": lambda beta, *rows: _relax_small(beta, rows),
 }
-ARGUMENTS = {"Layer": 3, "looped_mlp": 3, "Relaxation": 5, "SGD": 2, "centered": 1, "symmetric": 2}
+ARGUMENTS = {"Layer": 3, "looped_mlp": 3, "Relaxation": 6, "SGD": 2, "centered": 1, "symmetric": 2}
 
 
 @st.composite

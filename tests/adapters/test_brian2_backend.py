@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engine import NumbaBackend, Relaxation, centered, estimate
-from engine.model.builders import layered, looped_mlp
+from engine.model.builders import conv_net, layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
 
@@ -15,6 +15,7 @@ NETWORKS = {
     "looped": looped_mlp(3, 5, 2),
     "layered": layered((3, 4, 3, 2)),
     "squared": layered((3, 4, 2), "hard_sigmoid", "squared_error"),
+    "convolution": conv_net((3, 4, 2), (2, 3), 2),
 }
 FEW = Relaxation(2, 1e-12)
 """Each step is a run of Brian2, which is slow to start."""
@@ -24,7 +25,7 @@ FEW = Relaxation(2, 1e-12)
 def test_relaxation_and_gradient_agree_with_the_engine(network: Network) -> None:
     rng = np.random.default_rng(0)
     params = initial_params(network, rng, np.float64)
-    x, y = rng.standard_normal((3, 3)), np.eye(2)[[0, 1, 0]]
+    x, y = rng.standard_normal((3, network.inputs)), np.eye(2)[[0, 1, 0]]
     found = []
     for make in (NumbaBackend, Brian2Backend):
         backend = make(network, params)

@@ -30,7 +30,7 @@ from engine.equilibrium import Relaxation
 from engine.errors import CheckpointError, EngineError
 from engine.learning.estimator import four_point
 from engine.learning.spectral import recurrent_norm
-from engine.model.builders import layered, looped_mlp
+from engine.model.builders import conv_net, energy_transformer, layered, looped_mlp
 from engine.model.network import Layer, Network
 from engine.model.params import Params, initial_params
 from experiments.fuzz.strategies import quadratic_networks, random_params
@@ -107,9 +107,14 @@ def looped_rates() -> Network:
     return Network(2, (Layer("a", (6,), "hard_sigmoid"),), couplings, SquaredError("a"))
 
 
-@pytest.mark.parametrize(
-    "network", [looped_rates(), layered((2, 4, 3), "hard_sigmoid", "squared_error")]
-)
+SPIKING = {
+    "looped": looped_rates(),
+    "layered": layered((2, 4, 3), "hard_sigmoid", "squared_error"),
+    "convolution": conv_net((2, 3, 1), (2, 2), 2, kernel=2, stride=1, activation="hard_sigmoid"),
+}
+
+
+@pytest.mark.parametrize("network", SPIKING.values(), ids=SPIKING)
 def test_snntorch_runs_the_spiking_network_to_the_same_equilibrium(
     network: Network, tmp_path: Path
 ) -> None:
@@ -119,7 +124,7 @@ def test_snntorch_runs_the_spiking_network_to_the_same_equilibrium(
             block[...] = np.linspace(0.1, 0.4, len(block))
         if name in ("W_in", "W_1"):
             block *= 0.15
-    x = np.random.default_rng(2).normal(size=(3, 2))
+    x = np.random.default_rng(2).normal(size=(3, network.inputs))
     backend = NumbaBackend(network, params)
     expected = backend.settle(backend.clamp(x), relaxation=Relaxation(500, 1e-12)).state
     assert expected.max() < 1.0
@@ -167,6 +172,11 @@ def spike_rates(path: Path, x: np.ndarray, start: np.ndarray, skip: int, count: 
 def test_what_cannot_be_exported_is_named() -> None:
     with pytest.raises(EngineError, match="'hidden' has activation 'tanh': a rate is not negative"):
         to_spiking(draw(looped_mlp(2, 3, 2)))
+    words = energy_transformer(4, 3, width=2)
+    rates = replace(words, layers=(replace(words.layers[0], activation="hard_sigmoid"),))
+    rates = replace(rates, couplings=rates.couplings[:1])
+    with pytest.raises(EngineError, match="coupling 'Emb' is no matrix, so"):
+        to_spiking(initial_params(rates, np.random.default_rng(0)))
     twice = replace(looped_rates(), couplings=(Bias("b", "a"), Bias("c", "a")))
     with pytest.raises(EngineError, match="layer 'a' has two biases"):
         to_nir(initial_params(twice, np.random.default_rng(0)))

@@ -28,7 +28,7 @@ def blobs(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return StandardScaler().fit_transform(x), np.array(["ant", "bee", "cat"])[y]
 
 
-@parametrize_with_checks([EqPropClassifier(8, max_iter=40), EqPropRegressor(8, max_iter=40)])
+@parametrize_with_checks([EqPropClassifier(max_iter=40), EqPropRegressor(8, max_iter=40)])
 def test_every_check_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 

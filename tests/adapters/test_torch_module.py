@@ -20,7 +20,7 @@ from engine.equilibrium import Relaxation
 from engine.errors import DivergenceError, EngineError
 from engine.learning.estimator import Estimator, centered, estimate, four_point, one_sided
 from engine.learning.spectral import SpectralCap, recurrent_norm
-from engine.model.builders import layered, looped_mlp
+from engine.model.builders import conv_net, layered, looped_mlp
 from engine.model.network import Layer, Network
 from engine.model.params import Params, initial_params
 from tests.adapters import distributed_training
@@ -30,6 +30,8 @@ NETWORKS = {
     "depth-1": layered((3, 4, 2)),
     "depth-3": layered((3, 4, 5, 3, 2)),
     "hard-sigmoid": layered((3, 4, 2), "hard_sigmoid", "squared_error"),
+    "convolution": conv_net((4, 3, 2), (3, 2), 2, activation="tanh"),
+    "convolution-relu": conv_net((4, 3, 2), (3, 2), 2),
 }
 SAMPLES = 4
 EXACT = Relaxation(2000, 1e-14)
@@ -73,6 +75,7 @@ def exact_gradients(module: EqPropModule, slope: torch.Tensor, x: torch.Tensor) 
     network = module.phases.network
     leaves = {name: value.detach().requires_grad_() for name, value in module.blocks.items()}
     read = network.of(network.readout.layer, relax_through(network, leaves, x, 400))
+    read = read.reshape(slope.shape)
     found = torch.autograd.grad(read, [*(leaves[name] for name in network.blocks), x], slope)
     return np.concatenate([part.numpy().ravel() for part in found])
 
@@ -105,7 +108,7 @@ def test_gradcheck_of_torch_passes(network: Network) -> None:
 
 
 @pytest.mark.parametrize(("points", "order"), [(one_sided, 1), (centered, 2), (four_point, 4)])
-@pytest.mark.parametrize("name", ["looped", "depth-3"])
+@pytest.mark.parametrize("name", ["looped", "depth-3", "convolution"])
 def test_the_bias_falls_with_beta_as_theory_says(name: str, points: object, order: int) -> None:
     x, slope = batch(NETWORKS[name])
     exact = exact_gradients(build(NETWORKS[name], centered(0.1)), slope, x)
@@ -159,6 +162,46 @@ def test_a_parameter_that_is_frozen_gets_no_gradient() -> None:
     block = module.blocks["W_rec"].grad
     assert block.abs().max() > 0
     assert torch.equal(block, block.T)
+
+
+def test_images_are_rows_of_pixels() -> None:
+    module, (x, slope) = (
+        build(NETWORKS["convolution"], centered(0.1)),
+        batch(NETWORKS["convolution"]),
+    )
+    images = x.detach().reshape(SAMPLES, 4, 3, 2).requires_grad_()
+    assert torch.equal(module(images), module(x))
+    assert torch.equal(module.relax(images)[0], module.relax(x)[0])
+    (found,) = torch.autograd.grad(module(images), images, slope)
+    (expected,) = torch.autograd.grad(module(x), x, slope)
+    assert found.shape == images.shape
+    assert torch.equal(found.flatten(1), expected)
+    with pytest.raises(
+        EngineError,
+        match=r"x has shape \(4, 3, 4, 2\), expected \(samples, 24\) or \(samples, 4, 3, 2\)",
+    ):
+        module(images.detach().transpose(1, 2))
+
+
+def test_it_learns_to_see_inside_a_larger_model() -> None:
+    """Bars that lie or stand anywhere, which no sum over single pixels tells apart."""
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    y = torch.arange(80) % 2
+    x = torch.zeros(80, 6, 6, 1)
+    for image, lies, place in zip(x, y, rng.integers(6, size=80), strict=True):
+        image[(place,) if lies else (slice(None), place)] = 1.0
+    params = initial_params(conv_net((6, 6, 1), (4, 4), 2), np.random.default_rng(0))
+    model = nn.Sequential(EqPropModule(params), nn.Linear(16, 2))
+    learner = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(30):
+        learner.zero_grad()
+        cost = nn.functional.cross_entropy(model(x), y)
+        cost.backward()
+        learner.step()
+        model[0].enforce(SpectralCap(0.9))
+    assert cost < 0.5  # chance is 0.69
+    assert recurrent_norm(model[0].params) <= 0.9 + 1e-6
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])

@@ -1,6 +1,7 @@
 """Estimators as data, the nudged tolerance, and the guard on beta."""
 
 import warnings
+from dataclasses import replace
 from operator import itemgetter
 
 import numpy as np
@@ -16,6 +17,7 @@ from engine.errors import EngineError, NudgeWarning
 from engine.learning.estimator import (
     LARGEST_BETA,
     SAFE_NUDGE,
+    TINY_BETA,
     Estimator,
     centered,
     estimate,
@@ -167,8 +169,11 @@ def test_a_free_phase_in_the_estimate_settles_for_the_smallest_nudge() -> None:
     one_sided_twice = ((0.0, -1.5 / beta), (beta, 2 / beta), (2 * beta, -0.5 / beta))
     gradient = np.empty(backend.network.size, np.float32)
     clamped = backend.clamp(np.ones((3, 4)), np.eye(3))
-    estimate(backend, clamped, one_sided_twice, gradient, Relaxation(40, 1e-3))
-    assert dict(asked) == pytest.approx({0.0: 1e-4, 0.1: 1e-4, 0.2: 2e-4})
+    for displaced, free in ((False, 1e-4), (True, 1e-3)):  # of which a displacement sees nothing
+        asked.clear()
+        ways = Relaxation(40, 1e-3), Relaxation(40, 1e-3, displaced=displaced)
+        estimate(backend, clamped, one_sided_twice, gradient, *ways)
+        assert dict(asked) == pytest.approx({0.0: free, 0.1: 1e-4, 0.2: 2e-4})
 
 
 def test_a_gradient_needs_targets() -> None:
@@ -246,16 +251,25 @@ def test_fit_warns_once_of_an_unsafe_beta_and_never_of_an_automatic_one() -> Non
         fit(_backend(norm=1.0), x, y, Training(epochs=1, beta=0.05))
 
 
-def test_an_automatic_beta_is_the_safe_one_at_every_step() -> None:
+def test_one_tiny_nudge_is_the_default_of_displacements() -> None:
+    backend = _backend()
+    assert Training().phases(backend) == one_sided(TINY_BETA)
+    assert Training(estimator="centered").phases(backend) == centered(TINY_BETA)
+    assert Training(beta=0.05).phases(backend) == centered(0.05)
+    states = Training(nudged=Relaxation(displaced=False))
+    assert states.phases(backend) == centered(safe_beta(backend))
+
+
+def test_an_automatic_beta_of_states_is_the_safe_one_at_every_step() -> None:
     x, y = _data()
     targets = np.eye(3, dtype=np.float32)[y]
     auto, fixed = _backend(norm=2.0), _backend(norm=2.0)
     runs = [Run.start(auto.network, 2, np.float32, seed=0) for _ in range(2)]
-    used = []
+    used, states = [], Relaxation(displaced=False)
     for _ in range(5):
         used.append(safe_beta(fixed))
-        train_step(auto, x, targets, Training(beta="auto"), runs[0], 10)
-        train_step(fixed, x, targets, Training(beta=used[-1]), runs[1], 10)
+        train_step(auto, x, targets, Training(beta="auto", nudged=states), runs[0], 10)
+        train_step(fixed, x, targets, Training(beta=used[-1], nudged=states), runs[1], 10)
         np.testing.assert_array_equal(auto.params.theta, fixed.params.theta)
     assert len(set(used)) == 5
 
@@ -269,7 +283,7 @@ def test_a_readout_of_zeros_still_trains() -> None:
     assert backend.params["W_out"].any()
 
 
-def _lost(network: Network, beta: float) -> tuple[float, bool]:
+def _lost(network: Network, beta: float, displaced: bool = False) -> tuple[float, bool]:
     """Share of the hidden gradient that single precision loses at `beta`, and whether it warns."""
     rng = np.random.default_rng(0)
     params = initial_params(network, rng, np.float64)
@@ -283,7 +297,8 @@ def _lost(network: Network, beta: float) -> tuple[float, bool]:
         gradient = np.zeros(network.size, dtype)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            estimate(backend, backend.clamp(x, y), centered(beta), gradient, settling)
+            way = replace(settling, displaced=displaced)
+            estimate(backend, backend.clamp(x, y), centered(beta), gradient, settling, way)
         gradients.append(gradient[hidden].astype(np.float64))
         warned = any(isinstance(w.message, NudgeWarning) for w in caught)
     exact, rounded = gradients
@@ -298,19 +313,33 @@ def test_a_nudge_that_the_precision_cannot_carry_is_warned_of(network: Network) 
     assert losses[1e-12][0] > 0.5  # nothing of it is left
     # Rounding does not depend on beta, and is divided by it.
     assert 3 < losses[1e-5][0] / losses[2e-4][0] < 200
+    for beta in losses:  # a displacement carries them all
+        loss, warned = _lost(network, beta, displaced=True)
+        assert loss < 2e-5
+        assert not warned
 
 
 @pytest.mark.parametrize("make", NAMED.values(), ids=NAMED)
-@pytest.mark.parametrize(("beta", "lost"), [(1.0, False), (1e-2, False), (1e-6, True)])
+@pytest.mark.parametrize(
+    ("beta", "displaced", "lost"),
+    [
+        (1.0, False, False),
+        (1e-2, False, False),
+        (1e-6, False, True),
+        (1e-6, True, False),
+        (1e-34, True, True),
+    ],
+)
 def test_the_smallest_nudge_decides_and_the_free_phase_is_none(
-    make: object, beta: float, lost: bool
+    make: object, beta: float, displaced: bool, lost: bool
 ) -> None:
     network = looped_mlp(5, 20, 3)
     backend = NumbaBackend(network, initial_params(network, np.random.default_rng(0)))
     clamped, gradient = backend.clamp(np.ones((2, 5)), np.eye(3)[:2]), np.zeros(network.size, "f4")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimate(backend, clamped, make(beta), gradient)
+        nudged = Relaxation(displaced=displaced)
+        estimate(backend, clamped, make(beta), gradient, nudged=nudged)
     assert any("float32 carry" in str(warning.message) for warning in caught) == lost
     # Where the user called, not inside the engine.
     assert all(warning.filename == __file__ for warning in caught)
