@@ -15,7 +15,7 @@ from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.equilibrium import Clamped, Equilibrium, Relaxation, Solver
 from engine.errors import EngineError, NudgeWarning
-from engine.learning.estimator import estimate, phases_of
+from engine.learning.estimator import estimate
 from engine.learning.predict import predict_proba, targets_of
 from engine.learning.run import Epoch
 from engine.learning.training import Training, fit, train_step
@@ -218,10 +218,7 @@ def gradient_cosine(
     network = backend.network
     targets = targets_of(network, y, backend.dtype)
     gradient = np.zeros(network.size, backend.dtype)
-    beta = training.beta
-    if isinstance(beta, str):
-        raise TypeError("the cosine is measured for a stated beta")
-    phases = phases_of(training.estimator, beta)
+    phases = training.phases(backend)
     estimate(backend, backend.clamp(x, targets), phases, gradient, training.free, training.nudged)
     closely = replace(training.free, max_steps=5000, tolerance=1e-9)
     try:

@@ -42,7 +42,7 @@ from experiments.vision.contestants import VisionJob, compile_kernels
 from experiments.vision.report import TABLE, print_summary, write_report
 from experiments.vision.roster import FULL, VISION_TASKS
 from experiments.vision.settings import NETWORKS, settings_for
-from experiments.vision.tune import afterwards_jobs, choose, contestants_on, tuning_jobs
+from experiments.vision.tune import choose, contestants_on, tuning_jobs
 
 FIRST_SEED = 42
 USUAL, STAND_IN = "fashion_mnist_10k", "digits"
@@ -92,11 +92,7 @@ def tune(options: argparse.Namespace, console: Console) -> None:
     folder, crew = options.out / "tuning", _crew(options, console)
     jobs = [_marked(job, options.data) for job in tuning_jobs(tasks, overrides)]
     _check_networks(jobs)
-    pairs = list(zip(jobs, finish(jobs, folder, crew), strict=True))
-    later = afterwards_jobs(tasks, choose(pairs), overrides)
-    jobs = [_marked(job, options.data) for job in later]
-    pairs += zip(jobs, finish(jobs, folder, crew), strict=True)
-    chosen = choose(pairs)
+    chosen = choose(zip(jobs, finish(jobs, folder, crew), strict=True))
     print_chosen(chosen, console)
     write_text(path, json.dumps({"chosen": chosen}, indent=1))
     console.print(f"All of it: {path}", soft_wrap=True)

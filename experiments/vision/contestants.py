@@ -17,6 +17,7 @@ from engine.compiled.backend import NumbaBackend
 from engine.errors import NudgeWarning
 from engine.learning.predict import predict_proba
 from engine.learning.run import Epoch
+from engine.learning.scale import calibrated, relative_rates
 from engine.learning.training import Step, Training, fit, train_step
 from engine.model.network import Network
 from engine.model.params import Params, initial_params
@@ -29,9 +30,11 @@ from experiments.vision.networks import FeedForwardImages, conv_stack, filters_o
 from experiments.vision.roster import BACKPROP, EQPROP
 from experiments.vision.settings import COMPILED, VisionSettings
 
-COSINE_SAMPLES = 32
+COSINE_SAMPLES = 16
 COSINE_EPOCHS = 3
 """At how many epochs the gradient is compared with autograd's."""
+CALIBRATED_ON = 256
+"""Training images that set the scale of the starting parameters."""
 TEST_STEPS = 100
 """Most steps of a relaxation when a trained network is tested."""
 DIGITS_KEPT = 4
@@ -117,9 +120,9 @@ def run_job(job: VisionJob, watch: Watch | None = None) -> Record:
     )
 
 
-def start_params(network: Network, x: FloatArray, seed: int) -> Params:
-    """Draw starting parameters; `x` are some of the inputs that they will see."""
-    return initial_params(network, np.random.default_rng(seed))
+def start_params(network: Network, x: FloatArray, cap: float, seed: int) -> Params:
+    """Draw parameters at the right scale for inputs such as `x`, under a cap."""
+    return calibrated(initial_params(network, np.random.default_rng(seed)), x, cap)
 
 
 def compile_kernels() -> None:
@@ -139,7 +142,9 @@ def _make_backend(network: Network, params: Params, device: str) -> Backend:
 
 def _train_network(job: VisionJob, split: Split, watch: Watch) -> TrainedImages:
     network, training = job.network, job.training
-    params = start_params(network, split.x_train[: training.batch_size], job.seed)
+    seen = split.x_train[:CALIBRATED_ON]
+    params = start_params(network, seen, job.settings.cap, job.seed)
+    training = replace(training, rates=relative_rates(params, seen))
     backend = _make_backend(network, params, job.settings.device)
     settled = replace(training.free, max_steps=TEST_STEPS)
     is_eqprop = job.contestant == EQPROP

@@ -11,14 +11,14 @@ from engine.arrays import FloatArray, IntArray
 from engine.backend import Backend
 from engine.equilibrium import Relaxation
 from engine.errors import EngineError
-from engine.learning.estimator import estimate, phases_of
+from engine.learning.estimator import estimate
 from engine.learning.predict import targets_of
-from engine.learning.training import Training, current_beta
+from engine.learning.training import Training
 from engine.model import dynamics
 from engine.model.params import Params
 from experiments.vision.networks import kernels_of
 
-CLOSELY = Relaxation(max_steps=5000, tolerance=1e-9)
+CLOSELY = Relaxation(max_steps=5000, tolerance=1e-9, solver="sweeps")
 MOST_ITERATIONS = 1000
 CLOSE_ENOUGH = 1e-8
 """Relative change of the adjoint at which it has settled."""
@@ -45,7 +45,7 @@ def judge_gradient(
     network = backend.network
     targets = targets_of(network, y, backend.dtype)
     gradient = np.zeros(network.size, backend.dtype)
-    phases = phases_of(training.estimator, current_beta(backend, training))
+    phases = training.phases(backend)
     estimate(backend, backend.clamp(x, targets), phases, gradient, training.free, training.nudged)
     try:
         exact = exact_gradient(backend.params.astype(float), x, targets)
@@ -100,5 +100,6 @@ def _adjoint(mean: torch.Tensor, image: torch.Tensor, state: torch.Tensor) -> to
 
 def cosine(first: FloatArray, second: FloatArray) -> float:
     """Return the cosine of two gradients; zero if one of them is."""
-    scale = float(np.linalg.norm(first)) * float(np.linalg.norm(second))
-    return float(first @ second) / scale if scale > 0.0 else 0.0
+    one, other = first.astype(np.float64), second.astype(np.float64)
+    scale = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
+    return float(one @ other) / scale if scale > 0.0 else 0.0

@@ -39,8 +39,10 @@ METHOD = (
     "the same batches, epochs, optimizer and schedule. The test part of MNIST, Fashion-MNIST and "
     "CIFAR-10 is the official one, whole.",
     "Learning rate and weight decay are chosen on the validation part from the same grid for every "
-    "contestant, the beta of EqProp afterwards, with seeds that no reported run uses; they are "
-    "kept in one table in the code. A task without a choice there runs with its budget.",
+    "contestant, with seeds that no reported run uses, and are kept in one table in the code. A "
+    "task without a choice there runs with its budget.",
+    "EqProp takes one nudge of a tiny beta, whose phase is iterated as a displacement from the "
+    "free state; a step is a sweep over the layers.",
     "A reported run trains on training and validation together and is scored once, on the test "
     "part, after its last epoch. The test accuracy of earlier epochs is drawn and used for "
     "nothing else: no early stopping, no choice of an epoch.",

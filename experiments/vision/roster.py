@@ -54,9 +54,9 @@ VISION = Roster(
     unused={
         EQPROP: frozenset({"bptt_steps"}),
         BACKPROP: frozenset(
-            {"beta", "cap", "free_steps", "nudged_steps", "bptt_steps", "tolerance"}
+            {"cap", "free_steps", "nudged_steps", "nudged_tolerance", "bptt_steps", "tolerance"}
         ),
-        BPTT: frozenset({"beta", "nudged_steps"}),
+        BPTT: frozenset({"nudged_steps", "nudged_tolerance"}),
     },
 )
 

@@ -29,16 +29,18 @@ class VisionSettings:
     activation: str = "relu"
     batch_size: int = 100
     epochs: int = 8
-    free_steps: int = 20
+    free_steps: int = 10
+    """Most sweeps over the layers in the free phase."""
     nudged_steps: int = 4
-    tolerance: float = 1e-2
+    tolerance: float = 0.03
+    nudged_tolerance: float = 1e-3
+    """In proportion to the nudge, which moves states by as much."""
     bptt_steps: int = 6
     """Steps that backprop goes back through from where the network has settled."""
     cap: float = 0.95
     lr: float = 3e-3
     decay: float = 0.0
     """Weight decay of the matrices, apart from the gradient."""
-    beta: float = 0.1
     device: str = COMPILED
     data: str = ""
     """Checksum of a user's file, so that runs on other contents are not taken for the same."""
@@ -54,17 +56,16 @@ class VisionSettings:
         return conv_stack(task.image, self.layers, self.kernel, self.activation, task.classes)
 
     def training(self, network: Network, seed: int) -> Training:
-        """Return the settings as the engine takes them."""
-        free = Relaxation(self.free_steps, self.tolerance, "alternating")
+        """Return the settings as the engine takes them: one nudge, as a displacement."""
+        free = Relaxation(self.free_steps, self.tolerance, "sweeps")
         matrices = [*(coupling.name for coupling in kernels_of(network)), "W_out"]
         return Training(
             epochs=self.epochs,
             batch_size=self.batch_size,
-            beta=self.beta,
             free=free,
-            nudged=replace(free, max_steps=self.nudged_steps),
+            nudged=replace(free, max_steps=self.nudged_steps, tolerance=self.nudged_tolerance),
             optimizer=Adam(self.lr),
-            cap=SpectralCap(self.cap, method="power", iterations=1),
+            cap=SpectralCap(self.cap, iterations=1),
             decay=dict.fromkeys(matrices, self.decay),
             seed=seed,
         )
@@ -80,7 +81,9 @@ BUDGETS = {
     "mnist": VisionSettings(epochs=12),
     "fashion_mnist": VisionSettings(epochs=15),
     "cifar10": VisionSettings(layers="32/2-64/2-128/2", epochs=20, lr=2e-3),
-    "fashion_mnist_depth7": VisionSettings(layers=DEPTH7, epochs=15, free_steps=30, bptt_steps=14),
+    "fashion_mnist_depth7": VisionSettings(
+        layers=DEPTH7, epochs=15, free_steps=12, nudged_tolerance=3e-4, bptt_steps=14
+    ),
 }
 USER_BUDGET = VisionSettings(layers="16/2-32/2", batch_size=32, epochs=20)
 """For images that a user brings."""

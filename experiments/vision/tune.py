@@ -1,4 +1,4 @@
-"""Choose learning rates, decays and betas on the validation split, for every contestant."""
+"""Choose learning rate and weight decay on the validation split, alike for every contestant."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,7 +8,7 @@ from experiments.contest.grid import best_points, grid_points, point_label
 from experiments.records import Record
 from experiments.tasks import Task
 from experiments.vision.contestants import VisionJob
-from experiments.vision.roster import BPTT, CONTESTANTS, EQPROP, WITHOUT_BPTT
+from experiments.vision.roster import BPTT, CONTESTANTS, WITHOUT_BPTT
 from experiments.vision.settings import BUDGETS, USER_BUDGET, VisionSettings
 
 SEEDS = (7, 8, 9)
@@ -19,9 +19,6 @@ LARGE = frozenset({"mnist", "fashion_mnist", "fashion_mnist_depth7", "cifar10"})
 
 GRID: dict[str, tuple[float, ...]] = {"lr": (1e-3, 3e-3, 1e-2), "decay": (0.0, 0.1)}
 """The same points for every contestant."""
-
-BETAS = (0.03, 0.1, 0.3)
-"""Tried for EqProp at the best point of the grid: backprop has no such choice."""
 
 
 def contestants_on(task: str) -> tuple[str, ...]:
@@ -40,29 +37,9 @@ def tuning_jobs(tasks: Iterable[Task], overrides: dict[str, Any]) -> list[Vision
     return jobs
 
 
-def afterwards_jobs(
-    tasks: Iterable[Task], chosen: Iterable[dict[str, Any]], overrides: dict[str, Any]
-) -> list[VisionJob]:
-    """Return the betas that are tried at the points which the grid chose."""
-    known = {task.name: task for task in tasks}
-    jobs: list[VisionJob] = []
-    for row in chosen:
-        if row["contestant"] == EQPROP:
-            budget = BUDGETS.get(row["task"], USER_BUDGET)
-            middle = replace(budget, **row["chosen"], **overrides)
-            points = [replace(middle, beta=beta) for beta in BETAS if beta != middle.beta]
-            jobs += _with_seeds(known[row["task"]], EQPROP, points)
-    return jobs
-
-
 def choose(results: Iterable[tuple[VisionJob, Record]]) -> list[dict[str, Any]]:
     """Return the best point of each task and contestant."""
-    return best_points(results, tuned_names)
-
-
-def tuned_names(contestant: str) -> tuple[str, ...]:
-    """Return the settings that tuning chooses for a contestant."""
-    return (*GRID, "beta") if contestant == EQPROP else tuple(GRID)
+    return best_points(results, lambda contestant: GRID)
 
 
 def _with_seeds(task: Task, contestant: str, points: list[VisionSettings]) -> list[VisionJob]:
@@ -74,7 +51,7 @@ def _with_seeds(task: Task, contestant: str, points: list[VisionSettings]) -> li
             seed,
             point,
             final=False,
-            label=point_label(point, tuned_names(contestant)),
+            label=point_label(point, GRID),
         )
         for point in points
         for seed in seeds

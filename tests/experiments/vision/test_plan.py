@@ -23,13 +23,10 @@ from experiments.vision.roster import (
 )
 from experiments.vision.settings import BUDGETS, CHOSEN, NETWORKS, USER_BUDGET, settings_for
 from experiments.vision.tune import (
-    BETAS,
     GRID,
     SEEDS,
-    afterwards_jobs,
     choose,
     contestants_on,
-    tuned_names,
     tuning_jobs,
 )
 from tests.experiments.parity.parity_records import make_record
@@ -84,29 +81,22 @@ def test_backprop_has_the_grid_of_eqprop_and_seeds_that_are_not_reported(task):
 def test_settings_are_a_point_of_the_grid_or_the_budget(task):
     for name in CONTESTANTS:
         point = CHOSEN.get(task.name, {}).get(name, {})
-        assert set(point) in (set(), set(tuned_names(name)))
-        assert all(point[axis] in {*GRID[axis], BUDGETS[task.name].lr} for axis in GRID if point)
+        assert set(point) in (set(), set(GRID))
+        assert all(value in GRID[axis] for axis, value in point.items())
         assert settings_for(task.name, name) == replace(BUDGETS[task.name], **point)
 
 
-def test_betas_are_tried_for_eqprop_at_the_point_that_the_grid_chose():
-    task = VISION_TASKS["digits"]
-    overrides, accuracies = {"epochs": 3}, {1e-3: 0.5, 3e-3: 0.6, 1e-2: 0.5}
+def test_the_best_point_of_each_contestant_is_chosen_apart():
+    task, best = VISION_TASKS["digits"], dict(zip(CONTESTANTS, GRID["lr"], strict=True))
+    jobs = tuning_jobs([task], {"epochs": 3})
+    assert {job.settings.epochs for job in jobs} == {3}
     pairs = [
-        (
-            job,
-            make_record("digits", job.contestant, job.seed, accuracies[job.settings.lr]),
-        )
-        for job in tuning_jobs([task], overrides)
+        (job, make_record("digits", job.contestant, job.seed, 0.6 if is_best else 0.5))
+        for job in jobs
+        for is_best in [job.settings.lr == best[job.contestant]]
     ]
-    chosen = choose(pairs)
-    assert {row["contestant"]: row["chosen"]["lr"] for row in chosen} == dict.fromkeys(
-        CONTESTANTS, 3e-3
-    )
-    jobs = afterwards_jobs([task], chosen, overrides)
-    assert {job.contestant for job in jobs} == {EQPROP}
-    assert {job.settings.beta for job in jobs} == set(BETAS) - {BUDGETS["digits"].beta}
-    assert {(job.settings.lr, job.settings.epochs) for job in jobs} == {(3e-3, 3)}
+    chosen = {row["contestant"]: row["chosen"] for row in choose(pairs)}
+    assert chosen == {name: {"lr": lr, "decay": 0.0} for name, lr in best.items()}
 
 
 def records(task, eqprop, backprop, title="a task"):
