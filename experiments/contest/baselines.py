@@ -36,8 +36,9 @@ def settled_bptt_step(
     free = backend.settle(backend.clamp(x), relaxation=training.free)
     cost = _backpropagate(backend, x, y, steps, run, torch.as_tensor(free.state))
     descend(backend, training, run, total)
-    unsettled = 1.0 - float(free.converged.mean(dtype=float))
-    return Report(cost, float(free.steps.mean(dtype=float)), 0.0, unsettled)
+    count = len(free.steps)
+    settled = float(free.converged.sum()) / count
+    return Report(cost, float(free.steps.sum()) / count, 0.0, 1.0 - settled)
 
 
 def _backpropagate(

@@ -118,9 +118,10 @@ def test_only_final_eqprop_runs_are_compared_with_autograd(monkeypatch):
     assert run_job(make_job(EQPROP, final=False)).measures == {}
 
 
-def test_torch_trains_the_network_of_the_compiled_kernels():
+@everyone
+def test_torch_trains_the_network_of_the_compiled_kernels(name):
     """Sums in another order differ in the last digits, which training enlarges a little."""
-    compiled, torched = (run_job(make_job(EQPROP, device=device)) for device in ("compiled", "cpu"))
+    compiled, torched = (run_job(make_job(name, device=device)) for device in ("compiled", "cpu"))
     costs = [[point.cost for point in record.curve] for record in (compiled, torched)]
     np.testing.assert_allclose(*costs, rtol=1e-3)
     np.testing.assert_allclose(compiled.measures["filters"], torched.measures["filters"], atol=1e-2)
