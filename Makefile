@@ -4,12 +4,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help parity hardware verify test check bench fuzz mutants tree clean
+.PHONY: help parity vision hardware verify test check bench fuzz mutants tree clean
 help:            ## Show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 parity: $(READY) ## Train EqProp and backprop side by side and print the table
 	$(BIN)/python -m experiments.parity $(ARGS)
+
+vision: $(READY) ## Train convolutional networks by EqProp and by backprop on the same images
+	$(BIN)/python -m experiments.vision $(ARGS)
 
 hardware: $(READY) ## Say what training would cost on simulated hardware
 	$(BIN)/python -m experiments.hardware $(ARGS)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ class Record:
     returns: dict[str, list[float]] | None
     """Returns of the `clone`, the `expert` and a `random` policy, episode by episode."""
     seconds: float
+    measures: dict[str, Any] = field(default_factory=dict)
+    """What only some experiments look at, by name, as JSON can hold it."""
 
     @property
     def key(self) -> str:

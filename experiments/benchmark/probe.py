@@ -76,7 +76,7 @@ def _train(setting: Setting, count: int) -> float:
 
     step: Step = train_step
     if setting.learner == "bptt":
-        from experiments.parity.baselines import bptt_step
+        from experiments.contest.baselines import bptt_step
 
         step = bptt_step
     rng = np.random.default_rng(0)

@@ -9,14 +9,16 @@ import hashlib
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from engine.errors import EngineError
+from experiments.contest.finish import KEPT, Crew, finish
+from experiments.contest.grid import print_chosen
+from experiments.contest.report_files import FILES
 from experiments.machine import describe_machine
 from experiments.options import (
     add_out,
@@ -29,20 +31,17 @@ from experiments.options import (
 )
 from experiments.output import prepare_output
 from experiments.parity.contestants import ParityJob, compile_kernels
-from experiments.parity.live_table import LiveTable, run_jobs
 from experiments.parity.report_files import print_summary, write_report
 from experiments.parity.roster import CONTESTANTS, CONTROLS
 from experiments.parity.settings import BEST_BASELINE, settings_for
 from experiments.parity.tune import afterwards_jobs, best_baselines, choose, tuning_jobs
-from experiments.records import Record, load_record, save_record, write_text
+from experiments.records import write_text
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
 
 FIRST_SEED = 42
 OFFLINE = ("digits", "cartpole", "acrobot")
 """Tasks that need no download."""
-FILES = ("report.html", "report.md", "results.json", "metrics.csv", "plots/accuracy.png")
-"""Of the report, one for each folder at least."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,8 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             compare(options, shlex.join(["python", "-m", "experiments.parity", *given]), console)
         return 0
 
-    kept = "Finished runs are kept; the same command goes on from here."
-    return guarded(work, console, (EngineError, TaskError), kept)
+    return guarded(work, console, (EngineError, TaskError), KEPT)
 
 
 def compare(options: argparse.Namespace, command: str, console: Console) -> None:
@@ -71,9 +69,9 @@ def compare(options: argparse.Namespace, command: str, console: Console) -> None
                 settings = settings_for(task.name, name)
                 if options.epochs is not None:
                     settings = replace(settings, epochs=options.epochs)
-                jobs.append(ParityJob(task, name, seed, settings))
+                jobs.append(_marked(ParityJob(task, name, seed, settings), options.data))
     prepare_output(options.out, *FILES)
-    records = _finish(jobs, options.out / "runs", options, console)
+    records = finish(jobs, options.out / "runs", _crew(options, console))
     summary = write_report(
         records,
         options.out,
@@ -89,17 +87,13 @@ def tune(options: argparse.Namespace, console: Console) -> None:
     """Try every point of the grids on the validation split and print the best."""
     tasks, folder = _tasks(options), options.out / "tuning"
     prepare_output(options.out, "tuning.json")
-    jobs = tuning_jobs(tasks)
-    pairs = list(zip(jobs, _finish(jobs, folder, options, console), strict=True))
-    jobs = afterwards_jobs(tasks, choose(pairs))
-    pairs += zip(jobs, _finish(jobs, folder, options, console), strict=True)
+    crew = _crew(options, console)
+    jobs = [_marked(job, options.data) for job in tuning_jobs(tasks)]
+    pairs = list(zip(jobs, finish(jobs, folder, crew), strict=True))
+    jobs = [_marked(job, options.data) for job in afterwards_jobs(tasks, choose(pairs))]
+    pairs += zip(jobs, finish(jobs, folder, crew), strict=True)
     chosen = choose(pairs)
-    table = Table(title="Chosen on the validation split")
-    for column in ("task", "contestant", "chosen", "validation accuracy"):
-        table.add_column(column)
-    for row in chosen:
-        table.add_row(row["task"], row["contestant"], str(row["chosen"]), f"{row['accuracy']:.2%}")
-    console.print(table)
+    print_chosen(chosen, console)
     best = best_baselines(chosen)
     console.print(f"Best backprop baseline: {best}")
     path = options.out / "tuning.json"
@@ -108,49 +102,10 @@ def tune(options: argparse.Namespace, console: Console) -> None:
     console.print("To use it, enter it in experiments/parity/settings.py.")
 
 
-def _finish(
-    jobs: list[ParityJob], folder: Path, options: argparse.Namespace, console: Console
-) -> list[Record]:
-    """Return the record of every job, from an earlier call or from a run now."""
-    jobs = [_marked(job, options.data) for job in jobs]
-    kept: dict[str, Record] = {}
-    for job in jobs:
-        record = None if options.fresh else load_record(folder / f"{job.key}.json")
-        if record is not None and record.settings == job.settings.as_dict():
-            kept[job.key] = record
-    if kept:
-        console.print(f"{len(kept)} of {len(jobs)} runs were done before; --fresh repeats them.")
-    todo = [job for job in jobs if job.key not in kept]
-    _prepare(jobs, folder, options.out / "live")
-    for job, record in _run(todo, len(jobs), options, console):
-        save_record(folder / f"{job.key}.json", record)
-        kept[job.key] = record
-    return [kept[job.key] for job in jobs]
-
-
-def _prepare(jobs: list[ParityJob], *folders: Path) -> None:
-    """Refuse folders that cannot hold the files of the jobs; a task may have a long name."""
-    longest = max((job.key for job in jobs), key=lambda key: len(key.encode()), default="run")
-    for folder in folders:
-        prepare_output(folder, f"{longest}.json")
-
-
-def _run(
-    todo: list[ParityJob], total: int, options: argparse.Namespace, console: Console
-) -> Iterator[tuple[ParityJob, Record]]:
-    if not todo:
-        return
-    for job in {job.task.name: job for job in todo}.values():
-        job.task.load(job.seed)  # a download, or a complaint, happens once and here
-    compile_kernels()
-    live = options.out / "live"
-    for note in live.glob("*.json"):
-        note.unlink()
-    table = LiveTable(console, live, total, total - len(todo))
-    with table.shown() as count:
-        for job, record in run_jobs(todo, live, options.workers, options.scheduler):
-            count(job)
-            yield job, record
+def _crew(options: argparse.Namespace, console: Console) -> Crew:
+    return Crew(
+        options.out, options.workers, options.fresh, console, compile_kernels, options.scheduler
+    )
 
 
 def _tasks(options: argparse.Namespace) -> list[Task]:

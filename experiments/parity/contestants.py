@@ -15,14 +15,16 @@ from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.equilibrium import Clamped, Equilibrium, Relaxation, Solver
 from engine.errors import EngineError, NudgeWarning
-from engine.learning.estimator import estimate, phases_of
+from engine.learning.estimator import estimate
 from engine.learning.predict import predict_proba, targets_of
 from engine.learning.run import Epoch
 from engine.learning.training import Training, fit, train_step
 from engine.model.builders import layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
-from experiments.parity.baselines import FeedForward, bptt_step
+from experiments.contest.baselines import bptt_step
+from experiments.contest.jobs import Watch
+from experiments.parity.baselines import FeedForward
 from experiments.parity.settings import ParitySettings
 from experiments.records import EpochPoint, Record
 from experiments.tasks import (
@@ -48,7 +50,6 @@ FROZEN = {
     "readout_only": ("W_in", "b", "W_rec"),
 }
 
-Watch = Callable[[EpochPoint], None]
 Probabilities = Callable[[FloatArray], FloatArray]
 
 
@@ -101,6 +102,10 @@ class ParityJob:
             frozen=FROZEN.get(self.contestant, ()),
             decay=dict.fromkeys(matrices, self.settings.decay),
         )
+
+    def run(self, watch: Watch | None = None) -> Record:
+        """Train and measure."""
+        return run_job(self, watch)
 
 
 @dataclass(frozen=True)
@@ -213,10 +218,7 @@ def gradient_cosine(
     network = backend.network
     targets = targets_of(network, y, backend.dtype)
     gradient = np.zeros(network.size, backend.dtype)
-    beta = training.beta
-    if isinstance(beta, str):
-        raise TypeError("the cosine is measured for a stated beta")
-    phases = phases_of(training.estimator, beta)
+    phases = training.phases(backend)
     estimate(backend, backend.clamp(x, targets), phases, gradient, training.free, training.nudged)
     closely = replace(training.free, max_steps=5000, tolerance=1e-9)
     try:

@@ -24,11 +24,3 @@ REFERENCES: dict[str, Reference] = {
     "acrobot": Reference((0.9797, 0.0047), (0.9683, 0.0117), goal=0.990, margin=0.003),
 }
 """The published runs used 5,000 training images, no environment and a biased gradient."""
-
-DEFAULT_MARGIN = 0.005
-"""For tasks without a reference: a user's own data."""
-
-
-def margin_of(task: str) -> float:
-    """Return how large a gap may be and still not matter."""
-    return REFERENCES[task].margin if task in REFERENCES else DEFAULT_MARGIN

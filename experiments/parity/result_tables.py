@@ -1,29 +1,14 @@
-"""The tables of the parity report that say how EqProp did: headline, goals, tests, controls."""
+"""The tables that only the parity report has: headline, controls, returns of the policies."""
 
+from experiments.contest.result_tables import accuracy_text, gap_text, verdict_badge
+from experiments.contest.summary import ContestSummary, TaskSummary
 from experiments.parity.goals import REFERENCES
-from experiments.parity.roster import BPTT, CONTROLS, EQPROP, LAYERED, LOOPED, TITLES
-from experiments.parity.summary import ParitySummary, TaskSummary
-from experiments.reporting.document import Badge, Cell, Table, Tone
-from experiments.reporting.number_text import NONE, percent, points, points_between, probability
-from experiments.statistics import Judgement, PairedComparison, Verdict
-
-TONES: dict[Verdict, Tone] = {
-    Verdict.EQUIVALENT: "good",
-    Verdict.BETTER: "good",
-    Verdict.WORSE: "bad",
-    Verdict.UNDECIDED: "open",
-    Verdict.AT_CHANCE: "bad",
-}
-SHORT = {
-    "eqprop_looped": "looped",
-    "eqprop_layered": "layered",
-    "backprop_looped": "BPTT",
-    "backprop_feedforward": "MLP",
-}
-"""Names where a column is narrow."""
+from experiments.parity.roster import CONTESTANTS, CONTROLS, LAYERED, LOOPED, SHORT, TITLES
+from experiments.reporting.document import Badge, Cell, Table
+from experiments.reporting.number_text import NONE, number, percent, points
 
 
-def headline_table(summary: ParitySummary) -> Table:
+def headline_table(summary: ContestSummary) -> Table:
     """Put what was published beside what was measured here, task by task."""
     rows: list[tuple[Cell, ...]] = []
     for task in summary.tasks:
@@ -60,81 +45,7 @@ def headline_table(summary: ParitySummary) -> Table:
     )
 
 
-def goals_table(summary: ParitySummary) -> Table | None:
-    """Say of each goal whether it was reached; `None` if no task has one."""
-    rows: list[tuple[Cell, ...]] = []
-    for task in summary.tasks:
-        if task.name not in REFERENCES:
-            continue
-        reference = REFERENCES[task.name]
-        judged = task.judgements.get(LOOPED)
-        looped = task.results.get(LOOPED)
-        rows.append(
-            (
-                task.title,
-                f"at least {percent(reference.goal)}",
-                percent(looped.mean) if looped else NONE,
-                goal_badge(task.accuracy_goal),
-                f"within ±{percent(reference.margin)}",
-                points(judged.comparison.difference) if judged else NONE,
-                goal_badge(task.gap_goal),
-            )
-        )
-    if not rows:
-        return None
-    return Table(
-        "Goals",
-        (
-            "Task",
-            "Goal for\nEqProp",
-            "EqProp\nlooped",
-            "Reached?",
-            "Goal for\nthe gap",
-            "Gap",
-            "Met?",
-        ),
-        tuple(rows),
-        caption="A goal is about the mean over seeds, the verdict about what the seeds can show. "
-        "A task where a contestant is at chance misses its gap goal.",
-    )
-
-
-def statistics_table(summary: ParitySummary) -> Table:
-    """List every test: both EqProp networks, p-values before and after Holm's correction."""
-    rows: list[tuple[Cell, ...]] = []
-    for task in summary.tasks:
-        rows += [
-            _test_row(task.title, name, task.baseline or NONE, task.judgements[name])
-            for name in EQPROP
-            if name in task.judgements
-        ]
-        if task.same_network is not None and task.baseline != BPTT:
-            rows.append(_test_row(task.title, LOOPED, BPTT, task.same_network))
-    return Table(
-        "Tests",
-        (
-            "Task",
-            "EqProp",
-            "Baseline",
-            "Pairs",
-            "Gap\n(95 % CI)",
-            "Margin",
-            "p equivalence\n(corrected)",
-            "p difference\n(corrected)",
-            "p chance\n(corrected)",
-            "Verdict",
-        ),
-        tuple(rows),
-        caption="p-values before and, in brackets, after Holm's correction over the tasks, for "
-        "each pair of contestants apart; looped against BPTT is the same network with another "
-        "gradient. Equivalence: two one-sided paired t-tests against the margin. "
-        "Difference: two-sided paired t-test. Chance: exact binomial test against the majority "
-        "class, worst run of both contestants.",
-        text_columns=3,
-    )
-
-
-def controls_table(summary: ParitySummary) -> Table:
+def controls_table(summary: ContestSummary) -> Table:
     """Put EqProp beside the same network with a part of the learning taken away."""
     rows = tuple(
         (
@@ -155,44 +66,32 @@ def controls_table(summary: ParitySummary) -> Table:
     )
 
 
-def accuracy_text(task: TaskSummary, name: str) -> str:
-    """Return mean and deviation of a contestant, or that it did not run."""
-    result = task.results.get(name)
-    return percent(result.mean, result.std) if result else "not run"
-
-
-def gap_text(case: PairedComparison) -> str:
-    """Return a gap with its interval, which a single seed does not have."""
-    if case.seeds == 1:
-        return f"{points(case.difference)}\n(1 seed)"
-    return points_between(case.difference, case.interval)
-
-
-def verdict_badge(verdict: Verdict) -> Badge:
-    """Return a verdict, with its remark on a line of its own."""
-    return Badge(verdict.replace(" (", "\n("), TONES[verdict])
-
-
-def goal_badge(reached: bool | None) -> Badge:
-    """Return how a goal ended."""
-    if reached is None:
-        return Badge("not measured", "open")
-    return Badge("reached", "good") if reached else Badge("missed", "bad")
-
-
-def _test_row(title: str, name: str, baseline: str, judged: Judgement) -> tuple[Cell, ...]:
-    case = judged.comparison
-    return (
-        title,
-        SHORT[name],
-        SHORT.get(baseline, baseline),
-        str(case.seeds),
-        gap_text(case),
-        f"±{percent(case.margin)}",
-        _before_after(case.p_equivalence, judged.p_equivalence),
-        _before_after(case.p_difference, judged.p_difference),
-        _before_after(case.p_chance, judged.p_chance),
-        verdict_badge(judged.verdict),
+def returns_table(summary: ContestSummary) -> Table | None:
+    """List what the cloned policies earn, beside expert and random; `None` without any."""
+    owners = {name: f"Clone of {TITLES[name]}" for name in CONTESTANTS}
+    owners |= {"expert": "Expert", "random": "Random actions"}
+    rows = tuple(
+        (
+            task.title,
+            title,
+            number(task.returns[owner].mean),
+            number(task.returns[owner].median),
+            number(task.returns[owner].std),
+            str(task.returns[owner].episodes),
+        )
+        for task in summary.tasks
+        for owner, title in owners.items()
+        if owner in task.returns
+    )
+    if not rows:
+        return None
+    return Table(
+        "Return of the cloned policies",
+        ("Task", "Policy", "Mean", "Median", "Std", "Episodes"),
+        rows,
+        caption="Sum of rewards of an episode, over the episodes of all seeds; every policy starts "
+        "from the same states, none of which is in the data.",
+        text_columns=2,
     )
 
 
@@ -210,7 +109,3 @@ def _control_text(task: TaskSummary, name: str) -> str:
         if shared:
             text += f"\n({points(sum(shared) / len(shared))})"
     return text
-
-
-def _before_after(before: float, after: float) -> str:
-    return f"{probability(before)}\n({probability(after)})"

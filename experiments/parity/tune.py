@@ -1,13 +1,10 @@
 """Choose learning rates, betas and activations on the validation split, for every contestant."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
-import numpy as np
-
+from experiments.contest.grid import best_points, grid_points, point_label, rank
 from experiments.parity.contestants import ParityJob
 from experiments.parity.roster import BASELINES
 from experiments.parity.settings import BUDGETS, USER_BUDGET, ParitySettings
@@ -81,10 +78,9 @@ def _points(
 ) -> Iterator[ParityJob]:
     adapted = ADAPTED.get(task.name, {})
     axes = {name: adapted.get(name, values) for name, values in grid.items()}
-    for values in product(*axes.values()):
-        point = replace(settings, **dict(zip(axes, values, strict=True)))
-        chosen = {name: getattr(point, name) for name in tuned_names(contestant)}
-        label = "".join(f"-{name}{value}" for name, value in chosen.items())
+    for chosen in grid_points(axes):
+        point = replace(settings, **chosen)
+        label = point_label(point, tuned_names(contestant))
         for seed in adapted.get("seeds", SEEDS):
             yield ParityJob(task, contestant, seed, point, final=False, label=label)
 
@@ -95,34 +91,8 @@ def tuned_names(contestant: str) -> tuple[str, ...]:
 
 
 def choose(results: Iterable[tuple[ParityJob, Record]]) -> list[dict[str, Any]]:
-    """Return the best point of each task and contestant.
-
-    Of the points whose accuracy is within one standard error of the highest, the one with the
-    lowest cost: what the validation part cannot tell apart by counting, it may by likelihood.
-    """
-    groups: dict[tuple[str, str, str], list[tuple[ParityJob, Record]]] = defaultdict(list)
-    for job, record in results:
-        groups[job.task.name, job.contestant, job.label].append((job, record))
-    points: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for (task, contestant, _), runs in groups.items():
-        job = runs[0][0]
-        row = {
-            "task": task,
-            "contestant": contestant,
-            "chosen": {name: getattr(job.settings, name) for name in tuned_names(contestant)},
-            "accuracy": float(np.mean([record.accuracy for _, record in runs])),
-            "cost": float(np.mean([record.cost for _, record in runs])),
-            "samples": sum(record.n_test for _, record in runs),
-        }
-        points[task, contestant].append(row)
-    return [min(_near_the_best(rows), key=lambda row: row["cost"]) for rows in points.values()]
-
-
-def _near_the_best(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    best = max(rows, key=_rank)
-    accuracy = best["accuracy"]
-    error = np.sqrt(accuracy * (1 - accuracy) / best["samples"])
-    return [row for row in rows if row["accuracy"] >= accuracy - error]
+    """Return the best point of each task and contestant."""
+    return best_points(results, tuned_names)
 
 
 def best_baselines(rows: Iterable[dict[str, Any]]) -> dict[str, str]:
@@ -130,11 +100,6 @@ def best_baselines(rows: Iterable[dict[str, Any]]) -> dict[str, str]:
     rivals = [row for row in rows if row["contestant"] in BASELINES]
     names = {}
     for task in dict.fromkeys(row["task"] for row in rivals):
-        top = max((row for row in rivals if row["task"] == task), key=_rank)
+        top = max((row for row in rivals if row["task"] == task), key=rank)
         names[task] = top["contestant"]
     return names
-
-
-def _rank(row: dict[str, Any]) -> tuple[float, float]:
-    # Means of equal accuracies may differ in the last bits, which must not decide.
-    return round(row["accuracy"], 9), -row["cost"]

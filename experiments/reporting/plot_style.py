@@ -105,10 +105,10 @@ def accuracy_limits(percents: FloatArray) -> tuple[float, float]:
     return max(low - room, -0.5 * room), min(high + room, 100.0 + 0.5 * room)
 
 
-def shortened(title: str) -> str:
+def shortened(title: str, most: int = LONGEST_TITLE) -> str:
     """Return a title that fits above a panel."""
     words = " ".join(title.split())
-    return words if len(words) <= LONGEST_TITLE else f"{words[: LONGEST_TITLE - 3]}..."
+    return words if len(words) <= most else f"{words[: most - 3]}..."
 
 
 def is_leftmost(axes: Axes) -> bool:

@@ -64,11 +64,38 @@ def task_from_file(path: str | Path) -> Task:
     )
 
 
-def load_table(table: NumberTable, seed: int) -> Split:
-    """Cut a table into stratified parts, normalised feature by feature."""
+def images_from_file(path: str | Path) -> Task:
+    """Read images from `.npz`: `x (samples, height, width[, channels])`, and labels `y`."""
+    path = Path(path)
+    if path.suffix.lower() != ".npz":
+        raise TaskError(f"{path} is not .npz, which images have to be in.")
+    try:
+        x, labels = _read_npz(path)
+    except OSError as error:
+        raise TaskError(f"{path} cannot be read: {error.strerror or error}.") from None
+    if x.ndim not in (3, 4) or 0 in x.shape[1:]:
+        raise TaskError(
+            f"{path} has images of shape {x.shape}, expected (samples, height, width, channels), "
+            f"or (samples, height, width)."
+        )
+    height, width, channels = x.shape[1:] if x.ndim == 4 else (*x.shape[1:], 1)
+    table = _checked_table(path, x.reshape(len(x), height * width * channels), labels)
+    return Task(
+        path.name,
+        path.stem,
+        inputs=table.x.shape[1],
+        classes=len(table.names),
+        load=partial(load_table, table, per_feature=False),
+        image=(height, width, channels),
+        names=table.names,
+    )
+
+
+def load_table(table: NumberTable, seed: int, per_feature: bool = True) -> Split:
+    """Cut a table into stratified parts, normalised feature by feature or all alike."""
     return normalised_split(
         *stratified_parts(table.x, table.y, seed),
-        per_feature=True,
+        per_feature=per_feature,
         description=f"{len(table.x):,} samples of {len(table.names)} classes, stratified 60/20/20",
     )
 

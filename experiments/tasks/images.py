@@ -1,27 +1,19 @@
-"""Image tasks: scikit-learn's digits, MNIST and Fashion-MNIST.
-
-The two MNISTs are read from `$SETTLE_DATA/<name>/`, else from the cache in scikit-learn's data
-folder, else downloaded to it. Every file must match its official checksum.
-"""
+"""Image tasks: scikit-learn's digits, MNIST and Fashion-MNIST."""
 
 import gzip
-import hashlib
 import math
-import os
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from http.client import HTTPException
 from pathlib import Path
-from urllib.request import urlopen
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.datasets import get_data_home, load_digits
+from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from experiments.records import write_bytes
+from experiments.tasks.published import KnownFile, PublishedFiles, locate
 from experiments.tasks.task import (
     Part,
     Split,
@@ -37,28 +29,7 @@ VALIDATION_IMAGES = 5_000
 LARGEST_IDX = 60_000 * 28 * 28
 """Bytes in the largest of the files, unpacked."""
 
-TIMEOUT_S = 60.0
-"""How long a download may stand still."""
-
-
-@dataclass(frozen=True)
-class KnownFile:
-    """What a published file is recognised by, before anything in it is read."""
-
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True)
-class ImageArchive:
-    """Four gzipped idx files, and where they come from."""
-
-    name: str
-    url: str
-    files: dict[str, KnownFile]
-
-
-MNIST_FILES = ImageArchive(
+MNIST_FILES = PublishedFiles(
     name="mnist",
     url="https://ossci-datasets.s3.amazonaws.com/mnist/",
     files={
@@ -81,7 +52,7 @@ MNIST_FILES = ImageArchive(
     },
 )
 
-FASHION_MNIST_FILES = ImageArchive(
+FASHION_MNIST_FILES = PublishedFiles(
     name="fashion_mnist",
     url="http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     files={
@@ -115,76 +86,38 @@ def load_digits_split(seed: int) -> Split:
     )
 
 
-def load_archive_split(archive: ImageArchive, seed: int) -> Split:
-    """Return the official training and test images; the seed chooses those held out."""
-    x, y = _read_part(archive, "train")
+def load_archive_split(archive: PublishedFiles, seed: int, subset: int | None = None) -> Split:
+    """Return the official training and test images; the seed chooses those held out.
+
+    With `subset` it also chooses so many training images, a fifth of which are held out.
+    """
+    return official_split(_read_part(archive, "train"), _read_part(archive, "t10k"), seed, subset)
+
+
+def official_split(train: Part, test: Part, seed: int, subset: int | None = None) -> Split:
+    """Hold images of the official training part out for tuning, class by class."""
+    x, y = train
+    chosen = "official parts"
+    if subset is not None:
+        x, _, y, _ = train_test_split(x, y, train_size=subset, stratify=y, random_state=seed)
+        chosen = f"{subset:,} official training images and the whole test part"
+    held_out = VALIDATION_IMAGES if subset is None else subset // 5
     x_train, x_valid, y_train, y_valid = train_test_split(
-        x, y, test_size=VALIDATION_IMAGES, stratify=y, random_state=seed
+        x, y, test_size=held_out, stratify=y, random_state=seed
     )
     return normalised_split(
         (x_train, y_train),
         (x_valid, y_valid),
-        _read_part(archive, "t10k"),
+        test,
         per_feature=False,
-        description=f"official parts, {VALIDATION_IMAGES:,} training images held out",
+        description=f"{chosen}, {held_out:,} training images held out",
     )
 
 
-def _read_part(archive: ImageArchive, prefix: str) -> Part:
+def _read_part(archive: PublishedFiles, prefix: str) -> Part:
     images = read_idx(locate(archive, f"{prefix}-images-idx3-ubyte.gz"))
     labels = read_idx(locate(archive, f"{prefix}-labels-idx1-ubyte.gz"))
     return images.reshape(len(images), -1), labels.astype(np.int64)
-
-
-def locate(archive: ImageArchive, filename: str) -> Path:
-    """Return the path of a file whose checksum is right, downloading it if need be."""
-    known = archive.files[filename]
-    data = os.environ.get("SETTLE_DATA")
-    if data and (local := Path(data, archive.name, filename)).exists():
-        try:
-            fault = _fault(local, known)
-        except OSError as error:
-            raise TaskError(f"{local} cannot be read: {error.strerror}.") from None
-        if fault:
-            raise TaskError(f"{local} is corrupt ({fault}): replace it.")
-        return local
-    try:
-        cached = Path(get_data_home(), "settle", archive.name, filename)
-        if not cached.exists() or _fault(cached, known):
-            _download(archive.url + filename, cached, known)
-        return cached
-    except (OSError, HTTPException) as error:
-        raise TaskError(
-            f"{archive.name}/{filename} is missing and its download failed ({error}): set "
-            f"SETTLE_DATA to a folder that holds it, or connect to the network and run again."
-        ) from None
-
-
-def _fault(path: Path, known: KnownFile) -> str:
-    """Say in what a file differs from the published one; nothing if it does not."""
-    found = path.stat().st_size
-    if found != known.size:
-        return f"{found:,} bytes, expected {known.size:,}"
-    with path.open("rb") as file:
-        return _wrong_checksum(hashlib.file_digest(file, "sha256").hexdigest(), known)
-
-
-def _wrong_checksum(found: str, known: KnownFile) -> str:
-    if found == known.sha256:
-        return ""
-    return f"sha256 {found[:12]}..., expected {known.sha256[:12]}..."
-
-
-def _download(url: str, path: Path, known: KnownFile) -> None:
-    """Fetch a file, no more of it than it is known to have, and keep it if it is the right one."""
-    with urlopen(url, timeout=TIMEOUT_S) as answer:
-        content = answer.read(known.size + 1)
-    if len(content) > known.size:
-        raise OSError(f"it has more than {known.size:,} bytes")
-    fault = _wrong_checksum(hashlib.sha256(content).hexdigest(), known)
-    if fault:
-        raise OSError(fault)
-    write_bytes(path, content)
 
 
 def read_idx(path: Path) -> npt.NDArray[np.uint8]:
@@ -208,9 +141,23 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8).reshape(shape)
 
 
-DIGITS = Task("digits", "Digits 8x8", inputs=64, classes=10, load=load_digits_split)
+CLOTHES = (
+    *("T-shirt", "Trouser", "Pullover", "Dress", "Coat"),
+    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+)
+SUBSET = 10_000
+"""Training images of a task that is done in minutes."""
+
+DIGITS = Task(
+    "digits", "Digits 8x8", inputs=64, classes=10, load=load_digits_split, image=(8, 8, 1)
+)
 MNIST = Task(
-    "mnist", "MNIST", inputs=784, classes=10, load=partial(load_archive_split, MNIST_FILES)
+    "mnist",
+    "MNIST",
+    inputs=784,
+    classes=10,
+    load=partial(load_archive_split, MNIST_FILES),
+    image=(28, 28, 1),
 )
 FASHION_MNIST = Task(
     "fashion_mnist",
@@ -218,4 +165,12 @@ FASHION_MNIST = Task(
     inputs=784,
     classes=10,
     load=partial(load_archive_split, FASHION_MNIST_FILES),
+    image=(28, 28, 1),
+    names=CLOTHES,
+)
+FASHION_MNIST_10K = replace(
+    FASHION_MNIST,
+    name="fashion_mnist_10k",
+    title="Fashion-MNIST 10k",
+    load=partial(load_archive_split, FASHION_MNIST_FILES, subset=SUBSET),
 )

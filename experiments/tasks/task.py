@@ -20,8 +20,16 @@ Policy: TypeAlias = Callable[[FloatArray], IntArray]
 """Map raw observations `(batch, inputs)` to actions `(batch,)`."""
 
 
+Image: TypeAlias = tuple[int, int, int]
+"""Height, width and channels of an image; the last index is the first to change."""
+
+
 class TaskError(ValueError):
     """A task, a data file or a policy that cannot be used, as one sentence."""
+
+
+class MissingDataError(TaskError):
+    """Published data that is not on this machine and cannot be fetched."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,10 @@ class Task:
     load: Callable[[int], Split]
     environment: Environment | None = None
     """Where a cloned policy can act; its actions are then the classes."""
+    image: Image | None = None
+    """Height, width and channels, where the inputs are pixels in that order."""
+    names: tuple[str, ...] = ()
+    """Of the classes, where they have any but their numbers."""
 
 
 def normalised_split(

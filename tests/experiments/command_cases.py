@@ -11,7 +11,9 @@ import experiments.mutants.__main__ as mutants
 import experiments.parity.__main__ as parity
 import experiments.transformer.__main__ as transformer
 import experiments.verify.__main__ as verify
+import experiments.vision.__main__ as vision
 from experiments.addition import eqprop_command, log, training_command
+from experiments.contest import finish
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,10 @@ class Command:
 
 
 COMMANDS = {
-    "parity": Command(parity.main, ("--data", "points.csv"), (parity, "_run")),
-    "parity --tune": Command(parity.main, ("--data", "points.csv", "--tune"), (parity, "_run")),
+    "parity": Command(parity.main, ("--data", "points.csv"), (finish, "_run")),
+    "parity --tune": Command(parity.main, ("--data", "points.csv", "--tune"), (finish, "_run")),
+    "vision": Command(vision.main, ("--data", "images.npz"), (finish, "_run")),
+    "vision --tune": Command(vision.main, ("--data", "images.npz", "--tune"), (finish, "_run")),
     "hardware": Command(hardware.main, (), (hardware, "run_all")),
     "verify": Command(verify.main, (), (verify, "compile_kernels")),
     "transformer": Command(transformer.main, ("--quick",), (transformer, "_run")),

@@ -17,6 +17,7 @@ from experiments.options import EXIT_CODES
 from tests.experiments.addition.addition_cases import random_checkpoint
 from tests.experiments.command_cases import COMMANDS, Command
 from tests.experiments.parity.parity_cases import write_csv
+from tests.experiments.vision.vision_cases import write_images
 
 HUGE = "9" * 50
 COUNTS = ("0", "-1", "2.5", "nan", "x", "", HUGE, "9" * 5000, "\N{ARABIC-INDIC DIGIT FOUR}")
@@ -32,11 +33,12 @@ SETTINGS = (
 ADDERS = ("addition train", "addition cell", "addition energy")
 OPTIONS = {
     "--workers": (COUNTS, set(COMMANDS) - {"benchmark", "addition cell", "addition evaluate"}),
-    "--seeds": (COUNTS, {"parity", "hardware", "transformer", *ADDERS}),
+    "--seeds": (COUNTS, {"parity", "vision", "hardware", "transformer", *ADDERS}),
     "--seed": (SEEDS, {"fuzz", *ADDERS}),
-    "--epochs": (COUNTS, {"parity"}),
-    "--tasks": (("", "chess"), {"parity"}),
-    "--data": (("", ".", "absent.csv", "x" * 300 + ".csv"), {"parity", "hardware"}),
+    "--epochs": (COUNTS, {"parity", "vision"}),
+    "--tasks": (("", "chess"), {"parity", "vision"}),
+    "--network": (("", "resnet"), {"vision"}),
+    "--data": (("", ".", "absent.csv", "x" * 300 + ".csv"), {"parity", "vision", "hardware"}),
     "--task": (("", "chess"), {"hardware", "transformer"}),
     "--substrate": (("", "quantum"), {"hardware"}),
     "--bits": (("0", "-1", "x", "", "nan", HUGE), {"hardware"}),
@@ -56,7 +58,7 @@ OPTIONS = {
     "--d-model": (("0", "-1", "x", "", HUGE), {"addition train"}),
     "--lr": (("0", "-1", "nan", "inf", "x", ""), {"addition train"}),
     "--curriculum": (("", "1", "0:1", "11:5", "1:x", ":"), {"addition train"}),
-    "--device": (("", "x"), {"addition train", "addition log", "addition evaluate"}),
+    "--device": (("", "x"), {"vision", "addition train", "addition log", "addition evaluate"}),
     "--run-name": (NAMES, {"addition train"}),
 }
 WRONG = [
@@ -75,6 +77,7 @@ WRONG = [
 def place(tmp_path, monkeypatch):
     """A folder with what the commands read; they run in it."""
     write_csv(tmp_path / "points.csv")
+    write_images(tmp_path / "images.npz")
     save_checkpoint(tmp_path / "model.pt", random_checkpoint(), {})
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -7,8 +7,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from experiments.parity.contestants import ParityJob, run_job
-from experiments.parity.goals import margin_of
-from experiments.parity.roster import BASELINES, BPTT, LOOPED, TITLES
+from experiments.parity.roster import BASELINES, BPTT, LOOPED, PARITY, TITLES
 from experiments.parity.settings import settings_for
 from experiments.records import Record
 from experiments.reporting.document import Cell, Table
@@ -23,7 +22,7 @@ CLAIM = (
     "the two are equivalent."
 )
 TASK = "digits"
-WIDE, NARROW = 0.03, margin_of(TASK)
+WIDE, NARROW = 0.03, PARITY.margin_of(TASK)
 """Margins of the claim: against any baseline, and on the same network."""
 
 LARGEST_ERROR = 0.5

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import experiments.parity.__main__ as command
+from experiments.contest import finish
 from experiments.parity.roster import CONTESTANTS, CONTROLS
 from experiments.tasks import TASKS
 from tests.experiments.parity.parity_cases import write_csv
@@ -36,7 +37,7 @@ def finished(tmp_path_factory):
         with redirect_stdout(io.StringIO()) as first:
             assert command.main(given) == 0
         before = contents(out)
-        patch.setattr(command, "run_jobs", refuse)
+        patch.setattr(finish, "run_jobs", refuse)
         with redirect_stdout(io.StringIO()) as second:
             assert command.main(given) == 0
     return out, given, first.getvalue(), second.getvalue(), before
@@ -155,7 +156,7 @@ def test_a_senseless_number_is_refused(option, value, tmp_path, monkeypatch, cap
 
 def test_an_output_folder_that_cannot_be_is_found_before_the_work(tmp_path, monkeypatch, capsys):
     data = write_csv(tmp_path / "points.csv")
-    monkeypatch.setattr(command, "run_jobs", refuse)
+    monkeypatch.setattr(finish, "run_jobs", refuse)
     assert command.main(["--data", str(data), "--out", str(data / "out")]) == 2
     printed = capsys.readouterr().out
     assert printed.startswith("Error: ")
@@ -184,7 +185,7 @@ def without_report(monkeypatch):
 
 @pytest.mark.usefixtures("without_report")
 def test_a_folder_is_printed_as_it_is_called(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "_finish", lambda *_: [])
+    monkeypatch.setattr(command, "finish", lambda *_: [])
     out = tmp_path / "long name [of 7 May] [bold]" / ("x" * 30)
     assert command.main(["--tasks", "digits", "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"The whole report: {out / 'report.html'}\n"
@@ -210,7 +211,7 @@ def test_tasks_are_the_offline_ones_or_those_asked_for(given, names, tmp_path, m
         asked.extend(jobs)
         return []
 
-    monkeypatch.setattr(command, "_finish", keep)
+    monkeypatch.setattr(command, "finish", keep)
     assert command.main(given) == 0
     assert list(dict.fromkeys(job.task.name for job in asked)) == names
     assert {job.seed for job in asked} == {42, 43, 44}

@@ -15,7 +15,8 @@ from engine.learning.spectral import SpectralCap, recurrent_norm
 from engine.learning.training import Training, fit, train_step
 from engine.model.builders import looped_mlp
 from engine.model.params import initial_params
-from experiments.parity.baselines import FeedForward, bptt_step
+from experiments.contest.baselines import bptt_step
+from experiments.parity.baselines import FeedForward
 from experiments.parity.contestants import run_job
 from experiments.parity.roster import CONTESTANTS
 from experiments.tasks.files import load_table

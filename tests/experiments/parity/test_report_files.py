@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from experiments.contest import runs as contest_runs
+from experiments.contest import summary as contest_summary
+from experiments.contest.report_files import metrics_csv, results_json
+from experiments.contest.result_tables import goals_table, statistics_table
 from experiments.parity.report_content import build_document
-from experiments.parity.report_files import metrics_csv, print_summary, results_json, write_report
-from experiments.parity.result_tables import goals_table, headline_table, statistics_table
-from experiments.parity.roster import arrange_runs
-from experiments.parity.summary import summarise
+from experiments.parity.report_files import print_summary, write_report
+from experiments.parity.result_tables import headline_table
+from experiments.parity.roster import PARITY
 from tests.experiments.parity.parity_records import BEST, LEVELS, make_records
 from tests.experiments.reporting.test_document_pages import parse
 
@@ -30,6 +33,14 @@ PLOTS = {
     "seconds_per_epoch",
 }
 EVIL = '<script>alert("$x")</script>|'
+
+
+def summarise(records, best):
+    return contest_summary.summarise(PARITY, records, best)
+
+
+def arrange_runs(records):
+    return contest_runs.arrange_runs(PARITY, records)
 
 
 def report(folder, records, best=BEST):
@@ -119,7 +130,7 @@ def test_the_headline_has_published_and_own_numbers(records):
 
 
 def test_the_tests_are_listed_for_both_networks_and_for_the_same_network(records):
-    rows = statistics_table(summarise(records, BEST)).rows
+    rows = statistics_table(PARITY, summarise(records, BEST)).rows
     pairs = [(row[1], row[2]) for row in rows if row[0] == "Digits 8x8"]
     assert pairs == [("looped", "MLP"), ("layered", "MLP"), ("looped", "BPTT")]
     assert {row[3] for row in rows} == {"3"}
@@ -128,7 +139,7 @@ def test_the_tests_are_listed_for_both_networks_and_for_the_same_network(records
 
 def test_missed_goals_are_printed_as_missed():
     low = make_records(["digits"], LEVELS | {"eqprop_looped": 0.94})
-    row = goals_table(summarise(low, BEST)).rows[0]
+    row = goals_table(PARITY, summarise(low, BEST)).rows[0]
     assert (row[3].text, row[6].text) == ("missed", "missed")
     text = printed(low)
     assert text.count("missed") == 2

@@ -1,7 +1,7 @@
 import pytest
 
 import experiments.parity.__main__ as command
-from experiments.parity import live_table
+from experiments.parity import contestants
 from experiments.parity.contestants import run_job
 from tests.experiments.parity.parity_cases import timeless, write_csv
 
@@ -42,7 +42,7 @@ class Calls:
 @pytest.fixture
 def parity(tmp_path, monkeypatch):
     calls = Calls(tmp_path)
-    monkeypatch.setattr(live_table, "run_job", calls.run)
+    monkeypatch.setattr(contestants, "run_job", calls.run)
     monkeypatch.setattr(command, "write_report", calls.report)
     monkeypatch.setattr(command, "print_summary", lambda *_: None)
     return calls

@@ -2,9 +2,10 @@ import math
 
 import pytest
 
-from experiments.parity.goals import REFERENCES, margin_of
-from experiments.parity.roster import CONTESTANTS, CONTROLS, TITLES, arrange_runs
-from experiments.parity.summary import summarise
+from experiments.contest import summary as contest_summary
+from experiments.contest.runs import arrange_runs
+from experiments.parity.goals import REFERENCES
+from experiments.parity.roster import CONTESTANTS, CONTROLS, PARITY, TITLES
 from experiments.statistics import Verdict
 from experiments.tasks import TASKS
 from tests.experiments.parity.parity_records import BEST, LEVELS, SEEDS, make_record, make_records
@@ -12,6 +13,10 @@ from tests.experiments.parity.parity_records import BEST, LEVELS, SEEDS, make_re
 
 def levels(**changes: float) -> dict[str, float]:
     return LEVELS | changes
+
+
+def summarise(records, best):
+    return contest_summary.summarise(PARITY, records, best)
 
 
 def task_of(summary, name):
@@ -24,8 +29,8 @@ def test_every_name_has_a_title_and_every_reference_is_a_task():
 
 
 def test_margins_are_those_of_the_goals_and_a_default():
-    assert margin_of("mnist") == 0.002
-    assert margin_of("mine.csv") == 0.005
+    assert PARITY.margin_of("mnist") == 0.002
+    assert PARITY.margin_of("mine.csv") == 0.005
 
 
 def test_scores_are_mean_and_sample_deviation():
@@ -44,7 +49,7 @@ def test_tasks_follow_the_registry_whatever_the_order_of_the_records():
         "mine.csv",
     ]
     assert summarise(records[::-1], {}).tasks == summarise(records, {}).tasks
-    assert list(arrange_runs(records[::-1])["digits"]) == list(TITLES)
+    assert list(arrange_runs(PARITY, records[::-1])["digits"]) == list(TITLES)
 
 
 def test_validation_chooses_the_baseline_else_the_test_mean_does():

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 import experiments.parity.__main__ as command
-from experiments.parity import contestants, live_table, tune
+from experiments.parity import contestants, tune
 from experiments.parity.contestants import run_job
 from experiments.parity.roster import BASELINES, CONTESTANTS, CONTROLS
 from experiments.parity.settings import (
@@ -234,7 +234,7 @@ def tuning(small_grids, tmp_path, monkeypatch):
             call.jobs.append(job)
             return run_job(job, watch)
 
-        monkeypatch.setattr(live_table, "run_job", spy)
+        monkeypatch.setattr(contestants, "run_job", spy)
         given = ["--tune", "--data", str(data), "--out", str(tmp_path / "out"), "--workers", "1"]
         return command.main(given)
 

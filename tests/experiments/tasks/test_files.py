@@ -4,7 +4,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from experiments.tasks import TaskError, task_from_file
+from experiments.tasks import TaskError, images_from_file, task_from_file
 
 X = np.random.default_rng(0).normal(size=(30, 3))
 Y = np.arange(30) % 3
@@ -148,3 +148,17 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path):
             for found, kept in zip(parts(split, letter), parts(expected, letter), strict=True):
                 assert found.tobytes() == kept.tobytes(), start
     assert refused > (X.nbytes + Y.nbytes) / 4 - 1
+
+
+@pytest.mark.parametrize(("shape", "image"), [((4, 5), (4, 5, 1)), ((4, 5, 3), (4, 5, 3))])
+def test_images_keep_their_shape_and_are_normalised_alike(shape, image, tmp_path):
+    x = np.random.default_rng(0).normal(7.0, 3.0, size=(30, *shape))
+    names = np.array(["cat", "dog", "eel"])[Y]
+    task = images_from_file(write(tmp_path / "a.npz", {"x": x, "y": names}))
+    assert (task.image, task.inputs, task.classes) == (image, np.prod(image), 3)
+    assert task.names == ("cat", "dog", "eel")
+    split = pickle.loads(pickle.dumps(task)).load(0)
+    assert split.mean.shape == split.scale.shape == ()
+    raw = np.concatenate(parts(split, "x")) * split.scale + split.mean
+    order, expected = np.argsort(raw[:, 0]), np.argsort(x.reshape(30, -1)[:, 0])
+    np.testing.assert_allclose(raw[order], x.reshape(30, -1)[expected], rtol=1e-4, atol=1e-5)

@@ -120,7 +120,7 @@ def archive(tmp_path, monkeypatch):
     monkeypatch.setattr(images, "VALIDATION_IMAGES", 10)
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "cache"))
     monkeypatch.delenv("SETTLE_DATA", raising=False)
-    return images.ImageArchive("tiny", f"file://localhost{tmp_path}/site/tiny/", files)
+    return images.PublishedFiles("tiny", f"file://localhost{tmp_path}/site/tiny/", files)
 
 
 def test_idx_files_are_parsed_in_order(archive, tmp_path, monkeypatch):
@@ -133,6 +133,21 @@ def test_idx_files_are_parsed_in_order(archive, tmp_path, monkeypatch):
     np.testing.assert_array_equal(split.y_test, np.arange(20) % 2)
     restored = np.concatenate([split.x_train, split.x_valid]) * split.scale + split.mean
     assert sorted(restored.sum(1).round()) == sorted(expected.sum((1, 2)))
+
+
+def test_a_subset_keeps_the_classes_and_the_whole_test_part(archive):
+    whole, part = (images.load_archive_split(archive, 3, subset) for subset in (None, 20))
+    assert [len(x) for x in inputs(part)] == [16, 4, 20]
+    assert [np.bincount(y).tolist() for y in labels(part)] == [[8, 8], [2, 2], [10, 10]]
+    np.testing.assert_array_equal(part.y_test, whole.y_test)
+    drawn, known = (
+        {tuple(row) for x in inputs(s)[:2] for row in (x * s.scale + s.mean).round()}
+        for s in (part, whole)
+    )
+    assert drawn < known
+    assert len(drawn) == 20
+    other = images.load_archive_split(archive, 4, 20)
+    assert not np.array_equal(other.x_train, part.x_train)
 
 
 def test_a_download_is_kept(archive, tmp_path):

@@ -1,4 +1,4 @@
-"""What the parity runs show: for each task the scores, the comparisons, the goals, the returns."""
+"""What the runs of a contest show, task by task: scores, comparisons, goals and returns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from experiments.parity.goals import REFERENCES, margin_of
-from experiments.parity.roster import (
-    BASELINES,
-    BPTT,
-    CONTESTANTS,
-    EQPROP,
-    LOOPED,
-    Runs,
-    TaskRuns,
-    arrange_runs,
-    list_seeds,
-    name_missing,
-)
+from experiments.contest.roster import Roster, TaskGoal
+from experiments.contest.runs import Runs, TaskRuns, arrange_runs, list_seeds, name_missing
 from experiments.records import Record
 from experiments.statistics import (
     CONFIDENCE,
@@ -62,9 +51,10 @@ class Returns:
 class TaskSummary:
     """One task. `judgements` compares each EqProp network with `baseline`, where both ran.
 
-    `same_network` compares EqProp with BPTT on the looped network: only the gradient differs.
-    `chosen_on` says which part of the data chose the baseline. A goal is `None` if it does not
-    exist or was not measured. `returns` has the clones by contestant, `expert` and `random`.
+    `same_network` compares EqProp with backprop on the very same network: only the gradient
+    differs. `chosen_on` says which part of the data chose the baseline, where there was a choice.
+    A goal is `None` if it does not exist or was not measured. `returns` has the clones by
+    contestant, `expert` and `random`.
     """
 
     name: str
@@ -82,7 +72,7 @@ class TaskSummary:
 
 
 @dataclass(frozen=True)
-class ParitySummary:
+class ContestSummary:
     """All tasks in the order of the registry, then a user's own, and what was not run."""
 
     tasks: tuple[TaskSummary, ...]
@@ -90,34 +80,42 @@ class ParitySummary:
     missing: tuple[str, ...]
 
 
-def summarise(records: Iterable[Record], best_baseline: Mapping[str, str]) -> ParitySummary:
+def summarise(
+    roster: Roster, records: Iterable[Record], best_baseline: Mapping[str, str]
+) -> ContestSummary:
     """Summarise finished runs; `best_baseline` names the one that validation chose for a task.
 
-    Where it names none that ran, the baseline with the higher mean on the test part stands in: a
-    choice in hindsight, which can only flatter the baseline.
+    Where it names none that ran, and the contest has no rival of its own, the baseline with the
+    higher mean on the test part stands in: a choice in hindsight, which can only flatter it.
     """
-    runs = arrange_runs(records)
-    baselines = {task: _pick_baseline(best_baseline.get(task), runs[task]) for task in runs}
-    judgements = {name: _judge_network(name, runs, baselines) for name in EQPROP}
-    twins = _judge_network(LOOPED, runs, {task: BPTT for task in runs if BPTT in runs[task]})
+    runs = arrange_runs(roster, records)
+    baselines = {task: _pick_baseline(roster, best_baseline.get(task), runs[task]) for task in runs}
+    judgements = {name: _judge_network(roster, name, runs, baselines) for name in roster.eqprop}
+    twin = roster.same_network
+    twins = _judge_network(
+        roster, roster.main, runs, {task: twin for task in runs if twin in runs[task]}
+    )
     tasks = tuple(
         _summarise_task(
+            roster,
             task,
             runs[task],
             baselines[task],
-            _part_that_chose(baselines[task], best_baseline.get(task)),
+            _part_that_chose(roster, baselines[task], best_baseline.get(task)),
             {name: judged[task] for name, judged in judgements.items() if task in judged},
             twins.get(task),
         )
         for task in runs
     )
-    return ParitySummary(tasks, list_seeds(runs), name_missing(runs, baselines))
+    return ContestSummary(tasks, list_seeds(runs), name_missing(roster, runs, baselines))
 
 
-def _pick_baseline(chosen: str | None, task: TaskRuns) -> str | None:
+def _pick_baseline(roster: Roster, chosen: str | None, task: TaskRuns) -> str | None:
+    if roster.rival is not None:
+        return roster.rival if roster.rival in task else None
     if chosen in task:
         return chosen
-    there = [name for name in BASELINES if name in task]
+    there = [name for name in roster.baselines if name in task]
     return max(
         there,
         key=lambda name: float(np.mean([run.accuracy for run in task[name].values()])),
@@ -125,27 +123,28 @@ def _pick_baseline(chosen: str | None, task: TaskRuns) -> str | None:
     )
 
 
-def _part_that_chose(baseline: str | None, chosen: str | None) -> str | None:
-    if baseline is None:
+def _part_that_chose(roster: Roster, baseline: str | None, chosen: str | None) -> str | None:
+    if baseline is None or roster.rival is not None:
         return None
     return "validation" if baseline == chosen else "test"
 
 
 def _judge_network(
-    name: str, runs: Runs, baselines: Mapping[str, str | None]
+    roster: Roster, name: str, runs: Runs, baselines: Mapping[str, str | None]
 ) -> dict[str, Judgement]:
     comparisons = {}
     for task, contestants in runs.items():
         baseline = baselines.get(task)
         if baseline is not None and name in contestants:
-            comparison = _compare(task, contestants[name], contestants[baseline])
+            margin = roster.margin_of(task)
+            comparison = _compare(contestants[name], contestants[baseline], margin)
             if comparison is not None:
                 comparisons[task] = comparison
     return judge(comparisons)
 
 
 def _compare(
-    task: str, eqprop: dict[int, Record], baseline: dict[int, Record]
+    eqprop: dict[int, Record], baseline: dict[int, Record], margin: float
 ) -> PairedComparison | None:
     seeds = [seed for seed in eqprop if seed in baseline]
     if not seeds:
@@ -155,11 +154,12 @@ def _compare(
         [baseline[seed].accuracy for seed in seeds],
         n_test=[eqprop[seed].n_test for seed in seeds],
         majority_rate=[eqprop[seed].majority_rate for seed in seeds],
-        margin=margin_of(task),
+        margin=margin,
     )
 
 
 def _summarise_task(
+    roster: Roster,
     task: str,
     contestants: TaskRuns,
     baseline: str | None,
@@ -169,14 +169,9 @@ def _summarise_task(
 ) -> TaskSummary:
     records = [record for by_seed in contestants.values() for record in by_seed.values()]
     results = {name: _summarise_runs(list(by.values())) for name, by in contestants.items()}
-    reference, main = REFERENCES.get(task), judgements.get(LOOPED)
-    accuracy_goal = gap_goal = None
-    if reference is not None and LOOPED in results:
-        accuracy_goal = results[LOOPED].mean >= reference.goal - ROUNDING
-    if reference is not None and main is not None:
-        # Two networks at chance have no gap either: that is not what the goal means.
-        close = abs(main.comparison.difference) <= reference.margin + ROUNDING
-        gap_goal = close and main.verdict is not Verdict.AT_CHANCE
+    accuracy_goal, gap_goal = _goals_reached(
+        roster.goals.get(task), results.get(roster.main), judgements.get(roster.main)
+    )
     return TaskSummary(
         name=task,
         title=records[0].title,
@@ -189,8 +184,22 @@ def _summarise_task(
         same_network=same_network,
         accuracy_goal=accuracy_goal,
         gap_goal=gap_goal,
-        returns=_summarise_returns(contestants),
+        returns=_summarise_returns(roster, contestants),
     )
+
+
+def _goals_reached(
+    goal: TaskGoal | None, result: Result | None, judged: Judgement | None
+) -> tuple[bool | None, bool | None]:
+    """Say whether accuracy and gap are what they should be; `None` where nobody can."""
+    accuracy = gap = None
+    if goal is not None and goal.accuracy is not None and result is not None:
+        accuracy = result.mean >= goal.accuracy - ROUNDING
+    if goal is not None and judged is not None:
+        # Two networks at chance have no gap either: that is not what the goal means.
+        close = abs(judged.comparison.difference) <= goal.margin + ROUNDING
+        gap = close and judged.verdict is not Verdict.AT_CHANCE
+    return accuracy, gap
 
 
 def _summarise_runs(records: Sequence[Record]) -> Result:
@@ -215,9 +224,9 @@ def _summarise_runs(records: Sequence[Record]) -> Result:
     )
 
 
-def _summarise_returns(contestants: TaskRuns) -> dict[str, Returns]:
+def _summarise_returns(roster: Roster, contestants: TaskRuns) -> dict[str, Returns]:
     played: dict[str, dict[int, list[float]]] = {}
-    for name in CONTESTANTS:
+    for name in roster.contestants:
         for seed, record in contestants.get(name, {}).items():
             for policy, totals in (record.returns or {}).items():
                 # Expert and random play from the same states for every contestant: count once.

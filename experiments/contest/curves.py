@@ -9,20 +9,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from engine.arrays import FloatArray
-from experiments.parity.bars import COLOURS
-from experiments.parity.roster import CONTESTANTS, EQPROP, TITLES, Runs, TaskRuns, task_title
+from experiments.contest.roster import Look, Roster
+from experiments.contest.runs import Runs, TaskRuns, task_title
 from experiments.records import Record
 from experiments.reporting.plot_style import (
-    DASHED,
     DOTTED,
     accuracy_limits,
     add_legend,
     draw_panels,
     is_leftmost,
 )
-
-DASHES: dict[str, Any] = dict(zip(CONTESTANTS, ("-", DASHED, "-", DASHED), strict=True))
-"""Hue tells the learning rule, dashes the network."""
 
 SETTLED_IN = 0.25
 """Share of the epochs after which values decide about the range of a panel."""
@@ -32,60 +28,62 @@ FLOAT32_NOISE = 1e-7
 """Nearer to 1 than this, cosines of float32 gradients cannot be told apart."""
 
 
-def draw_learning_curves(runs: Runs) -> Figure | None:
+def draw_learning_curves(roster: Roster, runs: Runs) -> Figure | None:
     """Draw test accuracy against epoch, a panel for each task; `None` without any curve."""
-    tasks = _measured_tasks(runs, CONTESTANTS, "accuracy")
+    tasks = _measured_tasks(runs, roster.contestants, "accuracy")
     if not tasks:
         return None
     figure, panels = draw_panels([task_title(task) for task in tasks])
     for axes, contestants in zip(panels, tasks, strict=True):
         late = []
-        for name in CONTESTANTS:
+        for name in roster.contestants:
             epochs, curves = gather(contestants.get(name, {}).values(), "accuracy")
-            _draw_band(axes, epochs, 100 * curves, COLOURS[name], DASHES[name])
+            draw_band(axes, epochs, 100 * curves, roster.looks[name])
             late.append(100 * curves[:, int(SETTLED_IN * epochs.size) :].ravel())
         axes.set_ylim(*accuracy_limits(np.concatenate(late)))
         _label(axes, "test accuracy (%)")
-    add_legend(figure, _entries(tasks, CONTESTANTS))
+    add_legend(figure, _entries(roster, tasks, roster.contestants))
     return figure
 
 
-def draw_steps(runs: Runs) -> Figure | None:
+def draw_steps(roster: Roster, runs: Runs) -> Figure | None:
     """Draw the relaxation steps of both phases; `None` if no run counted any."""
-    tasks = _measured_tasks(runs, EQPROP, "free_steps")
+    tasks = _measured_tasks(runs, roster.eqprop, "free_steps")
     if not tasks:
         return None
     figure, panels = draw_panels([task_title(task) for task in tasks])
     phases = (("free", "-"), ("nudged", DOTTED))
     for axes, contestants in zip(panels, tasks, strict=True):
-        for name in EQPROP:
+        for name in roster.eqprop:
             for phase, dashes in phases:
                 epochs, curves = gather(contestants.get(name, {}).values(), f"{phase}_steps")
-                _draw_band(axes, epochs, curves, COLOURS[name], dashes)
+                draw_band(axes, epochs, curves, Look(roster.looks[name].colour, dashes))
         axes.set_ylim(bottom=0)
         _label(axes, "steps to settle")
-    names = [name for name in EQPROP if any(name in task for task in tasks)]
-    looks = [
-        (f"{TITLES[n]}, {phase}", COLOURS[n], dashes) for n in names for phase, dashes in phases
+    names = [name for name in roster.eqprop if any(name in task for task in tasks)]
+    entries = [
+        (f"{roster.titles[name]}, {phase}", roster.looks[name].colour, dashes)
+        for name in names
+        for phase, dashes in phases
     ]
-    add_legend(figure, looks)
+    add_legend(figure, entries)
     return figure
 
 
-def draw_cosines(runs: Runs) -> Figure | None:
+def draw_cosines(roster: Roster, runs: Runs) -> Figure | None:
     """Draw the cosine with autograd's gradient; `None` if it was not measured."""
-    tasks = _measured_tasks(runs, EQPROP, "cosine")
+    tasks = _measured_tasks(runs, roster.eqprop, "cosine")
     if not tasks:
         return None
     figure, panels = draw_panels([task_title(task) for task in tasks])
     for axes, contestants in zip(panels, tasks, strict=True):
-        for name in EQPROP:
+        for name in roster.eqprop:
             epochs, curves = gather(contestants.get(name, {}).values(), "cosine")
             distance = np.maximum(1.0 - curves, FLOAT32_NOISE)
-            _draw_band(axes, epochs, distance, COLOURS[name], DASHES[name])
-        _count_nines(axes)
+            draw_band(axes, epochs, distance, roster.looks[name])
+        count_nines(axes)
         _label(axes, "cosine with autograd")
-    add_legend(figure, _entries(tasks, EQPROP))
+    add_legend(figure, _entries(roster, tasks, roster.eqprop))
     return figure
 
 
@@ -111,19 +109,22 @@ def _measured_tasks(runs: Runs, names: Sequence[str], field: str) -> list[TaskRu
     ]
 
 
-def _entries(tasks: Sequence[TaskRuns], names: Sequence[str]) -> list[tuple[str, str, Any]]:
+def _entries(
+    roster: Roster, tasks: Sequence[TaskRuns], names: Sequence[str]
+) -> list[tuple[str, str, Any]]:
     present = [name for name in names if any(name in task for task in tasks)]
-    return [(TITLES[name], COLOURS[name], DASHES[name]) for name in present]
+    looks = roster.looks
+    return [(roster.titles[name], looks[name].colour, looks[name].dashes) for name in present]
 
 
-def _draw_band(
-    axes: Axes, epochs: FloatArray, curves: FloatArray, colour: str, dashes: Any
-) -> None:
+def draw_band(axes: Axes, places: FloatArray, curves: FloatArray, look: Look) -> None:
+    """Draw the first of three curves as a line in the area between the other two."""
     mean, low, high = curves
-    axes.fill_between(epochs, low, high, color=colour, alpha=0.16, linewidth=0)
+    axes.fill_between(places, low, high, color=look.colour, alpha=0.16, linewidth=0)
     # Dots show where it was measured, and a single epoch at all.
-    marker = "o" if len(epochs) <= FEW_EPOCHS else ""
-    axes.plot(epochs, mean, color=colour, linestyle=dashes, marker=marker, markersize=3.5)
+    marker = "o" if len(places) <= FEW_EPOCHS else ""
+    line = {"color": look.colour, "linestyle": look.dashes}
+    axes.plot(places, mean, marker=marker, markersize=3.5, **line)
 
 
 def _label(axes: Axes, quantity: str) -> None:
@@ -133,7 +134,7 @@ def _label(axes: Axes, quantity: str) -> None:
         axes.set_ylabel(quantity)
 
 
-def _count_nines(axes: Axes) -> None:
+def count_nines(axes: Axes) -> None:
     """Scale an axis of `1 - cosine` by decades, best on top, and label it with the cosine."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()

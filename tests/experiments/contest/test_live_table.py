@@ -2,14 +2,19 @@ import gc
 import io
 import json
 import sys
+import time
 
 import pytest
 from rich.console import Console
 
 import experiments.parity.__main__ as command
-from experiments.parity import live_table
+from experiments import progress
+from experiments.contest import jobs as contest_jobs
+from experiments.contest import live_table
+from experiments.contest.jobs import run_jobs
+from experiments.contest.live_table import LiveTable
+from experiments.parity import contestants
 from experiments.parity.contestants import run_job
-from experiments.parity.live_table import LiveTable, run_jobs
 from experiments.pool import PoolError
 from experiments.records import load_record
 from tests.experiments.parity.parity_cases import make_job, timeless, write_csv
@@ -29,7 +34,7 @@ def elsewhere(monkeypatch):
     def refuse(*_):
         raise AssertionError("run in the process of the test")
 
-    monkeypatch.setattr(live_table, "run_job", refuse)
+    monkeypatch.setattr(contestants, "run_job", refuse)
 
 
 def collect(pairs):
@@ -54,7 +59,7 @@ def test_two_workers_give_the_records_of_one(jobs, expected, tmp_path):
 
 def test_results_come_one_by_one(jobs, tmp_path, monkeypatch):
     done = []
-    monkeypatch.setattr(live_table, "run_job", lambda job, watch: done.append(job.key))
+    monkeypatch.setattr(contestants, "run_job", lambda job, watch: done.append(job.key))
     results = run_jobs(jobs, tmp_path, 1, None)
     next(results)
     assert len(done) < len(jobs)
@@ -63,13 +68,13 @@ def test_results_come_one_by_one(jobs, tmp_path, monkeypatch):
 
 def test_a_run_notes_its_progress_until_it_is_done(tmp_path, monkeypatch):
     job, notes = make_job("eqprop_looped"), []
-    write = live_table.write_text
+    write = contest_jobs.write_text
 
     def spy(path, text):
         write(path, text)
         notes.append((path, json.loads(path.read_text(encoding="utf-8"))))
 
-    monkeypatch.setattr(live_table, "write_text", spy)
+    monkeypatch.setattr(contest_jobs, "write_text", spy)
     ((_, record),) = run_jobs([job], tmp_path / "live", 1, None)
     path = tmp_path / "live" / f"{job.key}.json"
     assert notes == [
@@ -103,7 +108,7 @@ def test_a_cluster_of_two_workers_gives_the_records_of_one_machine(tmp_path, mon
         address = cluster.scheduler_address
         assert address.startswith("tcp://")
         assert command.main([*call, "--scheduler", address, "--out", str(tmp_path / "far")]) == 0
-    monkeypatch.setattr(live_table, "run_job", run_job)
+    monkeypatch.setattr(contestants, "run_job", run_job)
     assert command.main([*call, "--workers", "1", "--out", str(tmp_path / "near")]) == 0
     far, near = (sorted((tmp_path / name / "runs").iterdir()) for name in ("far", "near"))
     assert len(far) == 8
@@ -160,6 +165,20 @@ def test_nothing_is_estimated_before_a_run_is_done(tmp_path):
     shown = show(console, tmp_path, finished=0)
     assert "3 of 8 runs done" in shown
     assert "left" not in shown
+
+
+def test_without_a_terminal_a_line_now_and_then_says_how_far_runs_are(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(live_table, "POLL_SECONDS", 0.01)
+    note = {"epoch": 7, "of": 30, "accuracy": 0.8125}
+    (tmp_path / "digits-eqprop_looped-43.json").write_text(json.dumps(note))
+    table = LiveTable(Console(file=io.StringIO(), force_terminal=False), tmp_path, 8, 3)
+    with table.shown():
+        time.sleep(0.2)
+    line = "runs: 3 of 8, digits-eqprop_looped-43 epoch 7 of 30, 81.25%\n"
+    assert capsys.readouterr().err.startswith(line)
 
 
 def test_the_live_table_is_silent_without_a_terminal(tmp_path):

@@ -1,15 +1,16 @@
-"""The plots of the parity report, each as PNG, SVG and SVG for a dark page."""
+"""The plots that the reports of contests share, each as PNG, SVG and SVG for a dark page."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import matplotlib
 from matplotlib.figure import Figure as Drawing
 
-from experiments.parity.bars import draw_accuracies, draw_gaps, draw_seconds
-from experiments.parity.curves import draw_cosines, draw_learning_curves, draw_steps
-from experiments.parity.roster import Runs
-from experiments.parity.summary import ParitySummary
+from experiments.contest.bars import draw_accuracies, draw_gaps, draw_seconds
+from experiments.contest.curves import draw_cosines, draw_learning_curves, draw_steps
+from experiments.contest.roster import Roster
+from experiments.contest.runs import Runs
+from experiments.contest.summary import ContestSummary
 from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import STYLE
 
@@ -21,23 +22,23 @@ class Plot:
     name: str
     title: str
     caption: str
-    draw: Callable[[ParitySummary, Runs], Drawing | None]
+    draw: Callable[[Roster, ContestSummary, Runs], Drawing | None]
 
 
 PLOTS = (
     Plot(
         "gap",
-        "Gap to the best backprop baseline",
-        "EqProp minus the best backprop baseline, paired by seed. Bars are 95 % confidence "
-        "intervals of the mean, grey areas the margins within which a gap does not matter.",
-        lambda summary, runs: draw_gaps(summary),
+        "Gap to backprop",
+        "EqProp minus backprop, paired by seed. Bars are 95 % confidence intervals of the mean, "
+        "grey areas the margins within which a gap does not matter.",
+        lambda roster, summary, runs: draw_gaps(roster, summary),
     ),
     Plot(
         "accuracy",
         "Accuracy on the test part",
         "Mean and 95 % confidence interval (Student's t); small dots are the seeds. The dotted "
         "line is the goal for EqProp. Each panel has its own range.",
-        lambda summary, runs: draw_accuracies(summary),
+        lambda roster, summary, runs: draw_accuracies(roster, summary),
     ),
     Plot(
         "learning_curves",
@@ -45,21 +46,21 @@ PLOTS = (
         "Test accuracy after each epoch: mean over seeds, and the range from the lowest to the "
         "highest seed. The first epochs may lie below the panel. The curves decide nothing: every "
         "run is scored after its last epoch.",
-        lambda summary, runs: draw_learning_curves(runs),
+        lambda roster, summary, runs: draw_learning_curves(roster, runs),
     ),
     Plot(
         "relaxation_steps",
         "Relaxation steps",
         "Steps until the network settles, mean over the samples of an epoch: solid in the free "
         "phase, dotted in a nudged phase.",
-        lambda summary, runs: draw_steps(runs),
+        lambda roster, summary, runs: draw_steps(roster, runs),
     ),
     Plot(
         "gradient_cosine",
         "Gradient against autograd",
         "Cosine of the EqProp estimate with the gradient by autograd on a fixed batch, over "
         "training: mean over seeds and range. The axis is logarithmic in the distance from 1.",
-        lambda summary, runs: draw_cosines(runs),
+        lambda roster, summary, runs: draw_cosines(roster, runs),
     ),
     Plot(
         "seconds_per_epoch",
@@ -67,17 +68,19 @@ PLOTS = (
         "Median over epochs and seeds, with quartiles. Runs share the cores of the machine, EqProp "
         "runs on compiled kernels and backprop on torch: the figure is about waiting, not about "
         "the cost of the algorithms.",
-        lambda summary, runs: draw_seconds(runs),
+        lambda roster, summary, runs: draw_seconds(roster, runs),
     ),
 )
 
 
-def draw_plots(summary: ParitySummary, runs: Runs) -> list[Picture]:
-    """Draw every plot for which there is something to draw."""
+def draw_plots(
+    roster: Roster, summary: ContestSummary, runs: Runs, more: Iterable[Plot] = ()
+) -> list[Picture]:
+    """Draw every plot, and `more` of an experiment's own, for which there is something to draw."""
     pictures = []
     with matplotlib.rc_context(STYLE):
-        for plot in PLOTS:
-            drawing = plot.draw(summary, runs) if runs else None
+        for plot in (*PLOTS, *more):
+            drawing = plot.draw(roster, summary, runs) if runs else None
             if drawing is not None:
                 pictures.append(take_picture(plot.name, plot.title, plot.caption, drawing))
     return pictures

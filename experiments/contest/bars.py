@@ -6,18 +6,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from experiments.parity.goals import REFERENCES
-from experiments.parity.roster import CONTESTANTS, EQPROP, TITLES, Runs, task_title
-from experiments.parity.summary import ParitySummary, TaskSummary
+from experiments.contest.roster import Roster
+from experiments.contest.runs import Runs, task_title
+from experiments.contest.summary import ContestSummary, TaskSummary
 from experiments.reporting.plot_style import (
-    BLUE,
     DOTTED,
     GRID,
-    ORANGE,
     PANEL_WIDTH,
-    SKY,
     SOFT,
-    VERMILION,
     accuracy_limits,
     add_legend,
     draw_panels,
@@ -25,11 +21,8 @@ from experiments.reporting.plot_style import (
     shortened,
 )
 
-COLOURS = dict(zip(CONTESTANTS, (BLUE, SKY, VERMILION, ORANGE), strict=True))
-"""Blues learn by EqProp, reds by backprop; the darker of the two is the looped network."""
 
-
-def draw_gaps(summary: ParitySummary) -> Figure | None:
+def draw_gaps(roster: Roster, summary: ContestSummary) -> Figure | None:
     """Draw each gap with its interval over the margin; `None` if nothing was compared."""
     tasks = [task for task in summary.tasks if task.judgements]
     if not tasks:
@@ -40,42 +33,45 @@ def draw_gaps(summary: ParitySummary) -> Figure | None:
         margin = 100 * next(iter(task.judgements.values())).comparison.margin
         axes.add_patch(Rectangle((-margin, row - 0.36), 2 * margin, 0.72, color=GRID, zorder=0.5))
         for name, judged in task.judgements.items():
-            case, y = judged.comparison, row + (-0.14 if name == EQPROP[0] else 0.14)
+            shift = 0.28 * (roster.eqprop.index(name) - (len(roster.eqprop) - 1) / 2)
+            case, y, colour = judged.comparison, row + shift, roster.looks[name].colour
             if case.seeds > 1:
                 low, high = case.interval
-                axes.plot([100 * low, 100 * high], [y, y], color=COLOURS[name], linewidth=2.2)
-            axes.plot(100 * case.difference, y, "o", color=COLOURS[name], markersize=6.5)
+                axes.plot([100 * low, 100 * high], [y, y], color=colour, linewidth=2.2)
+            axes.plot(100 * case.difference, y, "o", color=colour, markersize=6.5)
     axes.axvline(0.0, color=SOFT, linewidth=0.8)
     axes.set_yticks(range(len(tasks)), [shortened(task.title) for task in tasks])
     axes.set_ylim(len(tasks) - 0.45, -0.55)
-    axes.set_xlabel("EqProp minus best backprop (percentage points)")
+    axes.set_xlabel(f"EqProp minus {roster.rival_title} (percentage points)")
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
     axes.margins(x=0.06)
-    present = [name for name in EQPROP if any(name in task.judgements for task in tasks)]
-    entries = [(TITLES[name], COLOURS[name], "-") for name in present]
+    present = [name for name in roster.eqprop if any(name in task.judgements for task in tasks)]
+    entries = [(roster.titles[name], roster.looks[name].colour, "-") for name in present]
     add_legend(figure, [*entries, ("Margin of equivalence", GRID, "area")])
     return figure
 
 
-def draw_accuracies(summary: ParitySummary) -> Figure | None:
+def draw_accuracies(roster: Roster, summary: ContestSummary) -> Figure | None:
     """Draw mean, interval and seeds of every contestant; `None` if none of them ran."""
-    present = [name for name in CONTESTANTS if any(name in task.results for task in summary.tasks)]
+    present = [
+        name for name in roster.contestants if any(name in task.results for task in summary.tasks)
+    ]
     if not present:
         return None
     figure, panels = draw_panels([task.title for task in summary.tasks], height=1.9)
     for axes, task in zip(panels, summary.tasks, strict=True):
-        _draw_accuracy(axes, task, present)
-        _name_rows(axes, present)
+        _draw_accuracy(axes, roster, task, present)
+        _name_rows(axes, [roster.titles[name] for name in present])
         axes.set_xlabel("test accuracy (%)")
-    if any(task.name in REFERENCES for task in summary.tasks):
+    if any(task.name in roster.goals for task in summary.tasks):
         add_legend(figure, [("Goal for EqProp", SOFT, DOTTED)])
     return figure
 
 
-def draw_seconds(runs: Runs) -> Figure | None:
+def draw_seconds(roster: Roster, runs: Runs) -> Figure | None:
     """Draw the median time of an epoch; `None` if no epoch of a contestant was timed."""
-    present = [name for name in CONTESTANTS if any(name in task for task in runs.values())]
+    present = [name for name in roster.contestants if any(name in task for task in runs.values())]
     if not present:
         return None
     figure, panels = draw_panels([task_title(task) for task in runs.values()], height=1.9)
@@ -86,7 +82,7 @@ def draw_seconds(runs: Runs) -> Figure | None:
             if not seconds:
                 continue
             low, middle, high = np.quantile(seconds, [0.25, 0.5, 0.75])
-            axes.barh(row, middle, height=0.62, color=COLOURS[name])
+            axes.barh(row, middle, height=0.62, color=roster.looks[name].colour)
             axes.plot([low, high], [row, row], color=SOFT, linewidth=1.2)
             axes.text(
                 max(middle, high),
@@ -95,38 +91,39 @@ def draw_seconds(runs: Runs) -> Figure | None:
                 va="center",
                 color=SOFT,
             )
-        _name_rows(axes, present)
+        _name_rows(axes, [roster.titles[name] for name in present])
         axes.margins(x=0.18)
         axes.set_xlim(left=0)
         axes.set_xlabel("seconds per epoch")
     return figure
 
 
-def _draw_accuracy(axes: Axes, task: TaskSummary, names: list[str]) -> None:
+def _draw_accuracy(axes: Axes, roster: Roster, task: TaskSummary, names: list[str]) -> None:
     shown: list[float] = []
     for row, name in enumerate(names):
         result = task.results.get(name)
         if result is None:
             continue
+        colour = roster.looks[name].colour
         seeds = [100 * accuracy for accuracy in result.accuracies.values()]
-        axes.plot(seeds, [row + 0.26] * len(seeds), ".", color=COLOURS[name], alpha=0.7)
+        axes.plot(seeds, [row + 0.26] * len(seeds), ".", color=colour, alpha=0.7)
         if result.interval is not None:
             ends = [100 * end for end in result.interval]
-            axes.plot(ends, [row, row], color=COLOURS[name], linewidth=2.2)
+            axes.plot(ends, [row, row], color=colour, linewidth=2.2)
             shown += ends
-        axes.plot(100 * result.mean, row, "o", color=COLOURS[name], markersize=6.5)
+        axes.plot(100 * result.mean, row, "o", color=colour, markersize=6.5)
         shown += seeds
-    if task.name in REFERENCES:
-        goal = 100 * REFERENCES[task.name].goal
-        axes.axvline(goal, color=SOFT, linestyle=DOTTED)
-        shown.append(goal)
+    goal = roster.goals.get(task.name)
+    if goal is not None and goal.accuracy is not None:
+        axes.axvline(100 * goal.accuracy, color=SOFT, linestyle=DOTTED)
+        shown.append(100 * goal.accuracy)
     if shown:
         axes.set_xlim(*accuracy_limits(np.array(shown)))
     axes.xaxis.set_major_locator(MaxNLocator(4))
 
 
-def _name_rows(axes: Axes, names: list[str]) -> None:
-    axes.set_yticks(range(len(names)), [TITLES[name] for name in names])
-    axes.set_ylim(len(names) - 0.4, -0.6)
+def _name_rows(axes: Axes, titles: list[str]) -> None:
+    axes.set_yticks(range(len(titles)), titles)
+    axes.set_ylim(len(titles) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0, labelleft=is_leftmost(axes))
     axes.grid(visible=False, axis="y")

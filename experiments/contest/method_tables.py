@@ -1,71 +1,26 @@
-"""The tables of the parity report that say how the numbers came about."""
+"""The tables of a report that say how the numbers came about."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from experiments.parity.goals import margin_of
-from experiments.parity.roster import CONTESTANTS, TITLES, Runs
-from experiments.parity.summary import ParitySummary, TaskSummary
+from experiments.contest.roster import Roster
+from experiments.contest.runs import Runs
+from experiments.contest.summary import ContestSummary, TaskSummary
 from experiments.records import Record
 from experiments.reporting.document import Cell, Table
 from experiments.reporting.number_text import NONE, number, percent, setting
-
-UNUSED: dict[str, set[str]] = {
-    "eqprop_looped": set(),
-    "eqprop_layered": set(),
-    "backprop_looped": {"beta", "nudged_steps"},
-    "backprop_feedforward": {
-        "beta",
-        "cap",
-        "cap_every",
-        "free_steps",
-        "nudged_steps",
-        "tolerance",
-    },
-}
-"""Settings that a record carries although its contestant has no use for them."""
-
 
 DATA_MARK = "data"
 """A setting that only tells a user's data apart from other data of the same name."""
 
 
-def returns_table(summary: ParitySummary) -> Table | None:
-    """List what the cloned policies earn, beside expert and random; `None` without any."""
-    owners = {name: f"Clone of {TITLES[name]}" for name in CONTESTANTS}
-    owners |= {"expert": "Expert", "random": "Random actions"}
-    rows = tuple(
-        (
-            task.title,
-            title,
-            number(task.returns[owner].mean),
-            number(task.returns[owner].median),
-            number(task.returns[owner].std),
-            str(task.returns[owner].episodes),
-        )
-        for task in summary.tasks
-        for owner, title in owners.items()
-        if owner in task.returns
-    )
-    if not rows:
-        return None
-    return Table(
-        "Return of the cloned policies",
-        ("Task", "Policy", "Mean", "Median", "Std", "Episodes"),
-        rows,
-        caption="Sum of rewards of an episode, over the episodes of all seeds; every policy starts "
-        "from the same states, none of which is in the data.",
-        text_columns=2,
-    )
-
-
-def settings_table(summary: ParitySummary) -> Table:
+def settings_table(roster: Roster, summary: ContestSummary) -> Table:
     """List the hyper-parameters of each contestant on each task."""
     results = [
         (task.title, name, task.results[name])
         for task in summary.tasks
-        for name in CONTESTANTS
+        for name in roster.contestants
         if name in task.results
     ]
     keys = dict.fromkeys(key for *_, result in results for key in result.settings)
@@ -73,11 +28,11 @@ def settings_table(summary: ParitySummary) -> Table:
     rows = tuple(
         (
             title,
-            TITLES[name],
+            roster.titles[name],
             " / ".join(f"{count:,}" for count in result.parameters),
             *(
                 setting(result.settings[key])
-                if key in result.settings and key not in UNUSED[name]
+                if key in result.settings and key not in roster.unused.get(name, ())
                 else NONE
                 for key in columns
             ),
@@ -85,7 +40,7 @@ def settings_table(summary: ParitySummary) -> Table:
         for title, name, result in results
     )
     header = ("Task", "Contestant", "parameters", *(key.replace("_", " ") for key in columns))
-    spread = max((_parameter_spread(task) for task in summary.tasks), default=0.0)
+    spread = max((_parameter_spread(roster, task) for task in summary.tasks), default=0.0)
     return Table(
         "Optimal hyper-parameters",
         header,
@@ -95,11 +50,11 @@ def settings_table(summary: ParitySummary) -> Table:
     )
 
 
-def training_table(runs: Runs) -> Table:
+def training_table(roster: Roster, runs: Runs) -> Table:
     """List what training took: time, relaxation steps, and how true the gradient was."""
     rows: list[tuple[Cell, ...]] = []
     for contestants in runs.values():
-        for name in CONTESTANTS:
+        for name in roster.contestants:
             records = list(contestants.get(name, {}).values())
             if not records:
                 continue
@@ -109,7 +64,7 @@ def training_table(runs: Runs) -> Table:
             rows.append(
                 (
                     records[0].title,
-                    TITLES[name],
+                    roster.titles[name],
                     number(float(np.median(seconds)), 2) if seconds else NONE,
                     number(float(np.mean([record.seconds for record in records]))),
                     _last(records, "free_steps"),
@@ -138,14 +93,14 @@ def training_table(runs: Runs) -> Table:
     )
 
 
-def data_table(summary: ParitySummary) -> Table:
+def data_table(roster: Roster, summary: ContestSummary) -> Table:
     """List the test part, the majority class and the margin of each task."""
     rows = tuple(
         (
             task.title,
             " / ".join(f"{count:,}" for count in task.n_test),
             percent(task.majority_rate),
-            f"±{percent(margin_of(task.name))}",
+            f"±{percent(roster.margin_of(task.name))}",
         )
         for task in summary.tasks
     )
@@ -157,8 +112,8 @@ def machine_table(machine: Mapping[str, str]) -> Table:
     return Table("Machine and versions", ("Name", "Value"), tuple(machine.items()), text_columns=2)
 
 
-def _parameter_spread(task: TaskSummary) -> float:
-    counts = [n for name in CONTESTANTS for n in _parameters(task, name)]
+def _parameter_spread(roster: Roster, task: TaskSummary) -> float:
+    counts = [n for name in roster.contestants for n in _parameters(task, name)]
     return max(counts) / min(counts) - 1.0 if counts else 0.0
 
 

@@ -1,0 +1,1 @@
+"""What experiments that compare learning rules share: jobs, statistics, tables, plots, files."""

@@ -1,0 +1,130 @@
+"""Backpropagation: through the steps of a network that relaxes, and through a torch module."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from adapters.torch_arrays import torch, unpack
+from adapters.torch_autograd import loss, relax_through
+from engine.arrays import Array, FloatArray, IntArray
+from engine.backend import Backend
+from engine.learning.estimator import Report
+from engine.learning.run import Epoch, Run
+from engine.learning.training import Training, descend
+
+BATCH = 1024
+"""Samples that are read out at once."""
+
+
+def bptt_step(
+    backend: Backend, x: Array, y: Array, training: Training, run: Run, total: int
+) -> Report:
+    """Update by backpropagation through the free relaxation; a step for `engine.fit`.
+
+    Only the gradient differs from EqProp: optimizer, cap and order of the batches are its own.
+    """
+    cost = _backpropagate(backend, x, y, training.free.max_steps, run, None)
+    descend(backend, training, run, total)
+    return Report(cost, free_steps=training.free.max_steps, nudged_steps=0.0, unsettled=0.0)
+
+
+def settled_bptt_step(
+    backend: Backend, x: Array, y: Array, training: Training, run: Run, total: int, *, steps: int
+) -> Report:
+    """Do the same from where the free relaxation ended, back through `steps` more of it."""
+    free = backend.settle(backend.clamp(x), relaxation=training.free)
+    cost = _backpropagate(backend, x, y, steps, run, torch.as_tensor(free.state))
+    descend(backend, training, run, total)
+    count = len(free.steps)
+    settled = float(free.converged.sum()) / count
+    return Report(cost, float(free.steps.sum()) / count, 0.0, 1.0 - settled)
+
+
+def _backpropagate(
+    backend: Backend, x: Array, y: Array, steps: int, run: Run, start: torch.Tensor | None
+) -> float:
+    """Fill `run.gradient` by autograd through `steps` free steps; return the mean cost."""
+    inputs, targets = torch.as_tensor(x), torch.as_tensor(y)
+    theta = torch.tensor(backend.params.theta, device=inputs.device).requires_grad_()
+    blocks = unpack(backend.network, theta)
+    state = relax_through(backend.network, blocks, inputs, steps, start)
+    mean = loss(backend.network, blocks, state, targets)
+    (gradient,) = torch.autograd.grad(mean, theta)
+    run.gradient[:] = gradient.numpy() if isinstance(run.gradient, np.ndarray) else gradient
+    return mean.item()
+
+
+class TorchClassifier:
+    """A torch module that maps inputs to logits, trained with softmax cross entropy."""
+
+    def __init__(self, model: torch.nn.Module, device: str = "cpu") -> None:
+        self._model, self._device = model.to(device), device
+
+    @property
+    def size(self) -> int:
+        """Number of parameters."""
+        return sum(parameter.numel() for parameter in self._model.parameters())
+
+    def fit(
+        self,
+        x: FloatArray,
+        y: IntArray,
+        training: Training,
+        decay: float,
+        on_epoch: Callable[[Epoch], None],
+    ) -> None:
+        """Train with Adam, the cosine schedule and the batch order that EqProp has.
+
+        The weights decay apart from the gradient, as there; the biases do not.
+        """
+        rng = np.random.default_rng(training.seed)
+        inputs, labels = (torch.from_numpy(array).to(self._device) for array in (x, y))
+        named = list(self._model.named_parameters())
+        weights = [parameter for name, parameter in named if name.endswith("weight")]
+        biases = [parameter for name, parameter in named if name.endswith("bias")]
+        optimizer = torch.optim.AdamW(
+            [
+                {"params": weights, "weight_decay": decay},
+                {"params": biases, "weight_decay": 0.0},
+            ],
+            lr=training.optimizer.lr,
+        )
+        total = training.epochs * -(-len(x) // training.batch_size)
+        cosine = torch.optim.lr_scheduler.CosineAnnealingLR(
+            optimizer, total, eta_min=0.01 * training.optimizer.lr
+        )
+        for number in range(1, training.epochs + 1):
+            began = time.perf_counter()
+            order = torch.from_numpy(rng.permutation(len(x))).to(self._device)
+            cost = 0.0
+            for rows in torch.split(order, training.batch_size):
+                optimizer.zero_grad()
+                mean = torch.nn.functional.cross_entropy(self._model(inputs[rows]), labels[rows])
+                mean.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                cosine.step()
+                cost += mean.item() * len(rows) / len(x)
+            seconds = time.perf_counter() - began
+            on_epoch(Epoch(number, cost, 0.0, 0.0, 0.0, seconds))
+
+    @torch.inference_mode()
+    def probabilities(self, x: FloatArray) -> FloatArray:
+        """Return class probabilities, `(samples, classes)`."""
+        parts = torch.split(torch.from_numpy(x), BATCH)
+        read = [self._model(part.to(self._device)).softmax(-1).cpu() for part in parts]
+        outputs: FloatArray = torch.cat(read).numpy()
+        return outputs
+
+
+def draw_uniformly(model: torch.nn.Module, seed: int) -> None:
+    """Start a module as torch does, from a generator that nothing else draws from.
+
+    All parameters of a layer are uniform within `1 / sqrt(fan in)`.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.Linear | torch.nn.Conv2d):
+            bound = layer.weight[0].numel() ** -0.5
+            for parameter in layer.parameters():
+                torch.nn.init.uniform_(parameter, -bound, bound, generator=generator)

@@ -1,0 +1,69 @@
+"""Do what is not done yet: runs of earlier calls are kept, the others are run and saved."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from experiments.contest.jobs import AnyJob, run_jobs
+from experiments.contest.live_table import LiveTable
+from experiments.output import prepare_output
+from experiments.records import Record, load_record, save_record
+
+KEPT = "Finished runs are kept; the same command goes on from here."
+"""What an untimely end leaves behind."""
+
+
+@dataclass(frozen=True)
+class Crew:
+    """How jobs are done; `prepare` is called once before several processes want the same."""
+
+    out: Path
+    workers: int
+    fresh: bool
+    console: Console
+    prepare: Callable[[], None]
+    scheduler: str | None = None
+
+
+def finish(jobs: Sequence[AnyJob], folder: Path, crew: Crew) -> list[Record]:
+    """Return the record of every job, from an earlier call or from a run now."""
+    kept: dict[str, Record] = {}
+    for job in jobs:
+        record = None if crew.fresh else load_record(folder / f"{job.key}.json")
+        if record is not None and record.settings == job.settings.as_dict():
+            kept[job.key] = record
+    if kept:
+        crew.console.print(
+            f"{len(kept)} of {len(jobs)} runs were done before; --fresh repeats them."
+        )
+    todo = [job for job in jobs if job.key not in kept]
+    _check_places(jobs, folder, crew.out / "live")
+    for job, record in _run(todo, len(jobs), crew):
+        save_record(folder / f"{job.key}.json", record)
+        kept[job.key] = record
+    return [kept[job.key] for job in jobs]
+
+
+def _check_places(jobs: Sequence[AnyJob], *folders: Path) -> None:
+    """Refuse folders that cannot hold the files of the jobs; a task may have a long name."""
+    longest = max((job.key for job in jobs), key=lambda key: len(key.encode()), default="run")
+    for folder in folders:
+        prepare_output(folder, f"{longest}.json")
+
+
+def _run(todo: Sequence[AnyJob], total: int, crew: Crew) -> Iterator[tuple[AnyJob, Record]]:
+    if not todo:
+        return
+    for job in {job.task.name: job for job in todo}.values():
+        job.task.load(job.seed)  # a download, or a complaint, happens once and here
+    crew.prepare()
+    live = crew.out / "live"
+    for note in live.glob("*.json"):
+        note.unlink()
+    table = LiveTable(crew.console, live, total, total - len(todo))
+    with table.shown() as count:
+        for job, record in run_jobs(todo, live, crew.workers, crew.scheduler):
+            count(job)
+            yield job, record

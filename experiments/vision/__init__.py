@@ -1,0 +1,1 @@
+"""The vision experiment: convolutional networks trained by EqProp and by backprop."""
