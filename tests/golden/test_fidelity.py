@@ -54,8 +54,11 @@ REFERENCES = {
 )
 def test_estimate_has_the_gradient_of_every_reference(name: str, state: str) -> None:
     case = make_case(name, state)
-    found = measure_fidelity(case.build(NumbaBackend), case.x, case.y, REFERENCES)
-    assert [one.reference for one in found] == list(REFERENCES)
+    references = dict(REFERENCES)
+    if name in deep_networks():
+        del references["BPTT"]  # of many layers it takes as long as all the rest
+    found = measure_fidelity(case.build(NumbaBackend), case.x, case.y, references)
+    assert [one.reference for one in found] == list(references)
     for one in found:
         assert one.passed, one
 

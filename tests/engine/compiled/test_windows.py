@@ -29,8 +29,8 @@ from engine.compiled.windows import (
     send_on,
     windows_of,
 )
-from engine.couplings.convolution import Window
 from engine.couplings.link import Link
+from engine.couplings.window import Window
 from engine.equilibrium import Relaxation
 from engine.learning.estimator import centered, estimate, one_sided
 from engine.model import dynamics
