@@ -73,10 +73,12 @@ class TorchClassifier:
         training: Training,
         decay: float,
         on_epoch: Callable[[Epoch], None],
+        views: Callable[[Array], Array] = lambda x: x,
     ) -> None:
         """Train with Adam, the cosine schedule and the batch order that EqProp has.
 
-        The weights decay apart from the gradient, as there; the biases do not.
+        The weights decay apart from the gradient, as there; the biases do not. A batch is trained
+        on what `views` makes of it.
         """
         rng = np.random.default_rng(training.seed)
         inputs, labels = (torch.from_numpy(array).to(self._device) for array in (x, y))
@@ -100,7 +102,9 @@ class TorchClassifier:
             cost = 0.0
             for rows in torch.split(order, training.batch_size):
                 optimizer.zero_grad()
-                mean = torch.nn.functional.cross_entropy(self._model(inputs[rows]), labels[rows])
+                mean = torch.nn.functional.cross_entropy(
+                    self._model(views(inputs[rows])), labels[rows]
+                )
                 mean.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
                 cosine.step()

@@ -11,12 +11,13 @@ from threadpoolctl import threadpool_limits
 
 from adapters.torch_arrays import Device, torch
 from adapters.torch_backend import TorchBackend
-from engine.arrays import FloatArray, IntArray
+from engine.arrays import Array, FloatArray, IntArray
 from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.errors import NudgeWarning
+from engine.learning.estimator import Report
 from engine.learning.predict import predict_proba
-from engine.learning.run import Epoch
+from engine.learning.run import Epoch, Run
 from engine.learning.scale import calibrated, relative_rates
 from engine.learning.training import Step, Training, fit, train_step
 from engine.model.network import Network
@@ -25,6 +26,7 @@ from experiments.contest.baselines import settled_bptt_step
 from experiments.contest.jobs import Watch
 from experiments.records import EpochPoint, Record
 from experiments.tasks import Split, Task
+from experiments.vision.augment import Views
 from experiments.vision.gradient import Truth, judge_gradient
 from experiments.vision.networks import FeedForwardImages, conv_stack, filters_of, kernels_of
 from experiments.vision.roster import BACKPROP, EQPROP
@@ -66,6 +68,12 @@ class VisionJob:
     def training(self) -> Training:
         """The settings as the engine takes them."""
         return self.settings.training(self.network, self.seed)
+
+    @property
+    def views(self) -> Views:
+        """Other views of its training images, the same for every contestant."""
+        assert self.task.image is not None
+        return Views(self.task.image, self.settings.views, self.seed)
 
     def run(self, watch: Watch | None = None) -> Record:
         """Train and measure."""
@@ -168,7 +176,8 @@ def _train_network(job: VisionJob, split: Split, watch: Watch) -> TrainedImages:
     step: Step = train_step
     if not is_eqprop:
         step = partial(settled_bptt_step, steps=job.settings.bptt_steps)
-    fit(backend, split.x_train, split.y_train, training, on_epoch=on_epoch, step=step)
+    viewed = _viewed(step, job.views)
+    fit(backend, split.x_train, split.y_train, training, on_epoch=on_epoch, step=viewed)
     first = kernels_of(network)[0]
     filters = filters_of(backend.params[first.name], first.kernel)
     return TrainedImages(said, network.size, tuple(curve), filters, truths)
@@ -186,8 +195,20 @@ def _train_feedforward(job: VisionJob, split: Split, watch: Watch) -> TrainedIma
         curve.append(_point(epoch, _accuracy(said, split.y_test), False, None))
         watch(curve[-1])
 
-    model.fit(split.x_train, split.y_train, job.training, job.settings.decay, on_epoch)
+    settings = job.settings
+    model.fit(split.x_train, split.y_train, job.training, settings.decay, on_epoch, job.views)
     return TrainedImages(said, model.size, tuple(curve), model.filters)
+
+
+def _viewed(step: Step, views: Views) -> Step:
+    """Return the step on other views of its images."""
+
+    def viewed(
+        backend: Backend, x: Array, y: Array, training: Training, run: Run, total: int
+    ) -> Report:
+        return step(backend, views(x), y, training, run, total)
+
+    return viewed
 
 
 def _measures(job: VisionJob, trained: TrainedImages, y: IntArray) -> dict[str, Any]:

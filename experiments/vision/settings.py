@@ -41,6 +41,8 @@ class VisionSettings:
     lr: float = 3e-3
     decay: float = 0.0
     """Weight decay of the matrices, apart from the gradient."""
+    views: str = ""
+    """Other views of the training images (`experiments.vision.augment`), such as `mirror+shift`."""
     device: str = COMPILED
     data: str = ""
     """Checksum of a user's file, so that runs on other contents are not taken for the same."""
