@@ -15,9 +15,9 @@ import numpy as np
 
 from adapters.nir_file import nir
 from engine.arrays import FloatArray
-from engine.couplings.convolution import Image, Window
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import INPUT, Link
+from engine.couplings.window import Image, Window
 from engine.errors import EngineError
 from engine.model.network import Network
 

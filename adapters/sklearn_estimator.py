@@ -17,7 +17,7 @@ import numpy.typing as npt
 from adapters.sklearn_images import as_rows, conv_regression, image_shape_of
 from engine.arrays import FloatArray
 from engine.compiled.backend import NumbaBackend
-from engine.couplings.convolution import Image
+from engine.couplings.window import Image
 from engine.equilibrium import Relaxation
 from engine.errors import EngineError, check_count
 from engine.learning.estimator import Recipe, estimate

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.couplings.convolution import Image
 from engine.couplings.dense import Bias, Dense
 from engine.couplings.readout import SquaredError
+from engine.couplings.window import Image
 from engine.errors import EngineError, check_count, shown
 from engine.model.builders import conv_net
 from engine.model.network import Layer, Network

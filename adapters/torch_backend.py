@@ -180,7 +180,8 @@ class TorchBackend(Backend):
         if opposite is None:
             return at(*ends)
         others, link = network.ends(coupling, opposite), network.links.get(coupling.name)
-        if link is None and not coupling.clamped:
+        bound = network.bounds.get(coupling.name)
+        if not coupling.clamped and not (bound is not None and bound.bilinear):
             return at(*ends) - at(*others)
         gaps = network.ends(coupling, state - opposite if gap is None else gap)
         if coupling.clamped:

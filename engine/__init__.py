@@ -10,16 +10,29 @@ from engine.couplings.attention import Attention, Hopfield
 from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.couplings.readout import SoftmaxReadout, SquaredError
+from engine.couplings.skip import Skip
 from engine.couplings.tokens import Embedding, Position, TokenReadout
 from engine.equilibrium import Clamped, Equilibrium, Relaxation
-from engine.errors import CheckpointError, DivergenceError, EngineError, NudgeWarning
+from engine.errors import (
+    CheckpointError,
+    DivergenceError,
+    EngineError,
+    NudgeWarning,
+    PoolingWarning,
+)
 from engine.learning.checkpoint import load, save
 from engine.learning.estimator import centered, estimate, four_point, one_sided, symmetric
 from engine.learning.optimizer import SGD, Adam
 from engine.learning.predict import evaluate, predict, predict_outputs, predict_proba
 from engine.learning.spectral import SpectralCap, recurrent_norm
 from engine.learning.training import Training, fit, train_step
-from engine.model.builders import conv_net, energy_transformer, layered, looped_mlp
+from engine.model.builders import (
+    conv_net,
+    energy_transformer,
+    layered,
+    looped_mlp,
+    residual_net,
+)
 from engine.model.network import Layer, Network
 from engine.model.params import Params, initial_params
 
@@ -47,8 +60,10 @@ __all__ = [
     "NudgeWarning",
     "NumbaBackend",
     "Params",
+    "PoolingWarning",
     "Position",
     "Relaxation",
+    "Skip",
     "SoftmaxReadout",
     "SpectralCap",
     "SquaredError",
@@ -70,6 +85,7 @@ __all__ = [
     "predict_outputs",
     "predict_proba",
     "recurrent_norm",
+    "residual_net",
     "save",
     "symmetric",
     "train_step",

@@ -21,6 +21,10 @@ class NudgeWarning(UserWarning):
     """A beta so large that the estimated gradient may be wrong."""
 
 
+class PoolingWarning(UserWarning):
+    """A pooling whose winners may change while a network relaxes."""
+
+
 class CheckpointError(EngineError):
     """A file that is not a complete checkpoint of this program."""
 

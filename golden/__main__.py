@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from adapters.torch_autograd import bptt_gradient, implicit_gradient
 from adapters.torch_backend import TorchBackend
@@ -21,19 +22,23 @@ from golden.cases import (
     UNCAPPED,
     Case,
     Factory,
+    deep_networks,
     initial_case,
     judged_networks,
     smooth_networks,
     trained_case,
 )
+from golden.displacement import depth_sweep
 from golden.draws import stream
 from golden.fidelity import Reference, difference_gradient
 from golden.report import (
     GoldenSection,
     report_bias,
     report_couplings,
+    report_depth,
     report_fidelity,
     report_reference,
+    report_rounding,
     report_steps,
     report_training,
 )
@@ -54,10 +59,11 @@ def main(arguments: Sequence[str] | None = None, backends: Mapping[str, Factory]
     checks = 0
     failures: list[str] = []
     try:
-        for section in run_sections(backends, options.steps, options.seed):
-            print(f"## {section.title}\n\n{section.body}\n", flush=True)
-            checks += section.checks
-            failures += section.failures
+        with threadpool_limits(limits=1):  # networks so small only wait for a second thread
+            for section in run_sections(backends, options.steps, options.seed):
+                print(f"## {section.title}\n\n{section.body}\n", flush=True)
+                checks += section.checks
+                failures += section.failures
     except EngineError as error:
         failures.append(f"stopped early: {error}")
     for failure in failures:
@@ -87,15 +93,24 @@ def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iter
         "implicit": implicit_gradient,
         "finite differences": partial(_differences, factory),
     }
-    cases, starts = [], []
+    cases, deep, starts = [], [], []
     for name, network in smooth_networks().items():
         start = initial_case(f"{name}, initial", network, stream(seed, f"{name}, trained"))
+        if name in deep_networks():
+            deep.append(start)
+            continue
         cases += [start, trained_case(start, CAP, f"{name}, trained")]
         if has_cap(network):  # without one, long training may leave no equilibrium to judge at
             starts.append(replace(start, name=name))
     yield report_fidelity(cases, factory, references)
+    del references["BPTT"]  # of many layers it takes as long as all the rest
+    yield report_fidelity(deep, factory, references)
     yield report_training(starts, CAP, factory, implicit_gradient)
-    yield report_bias(cases, factory, implicit_gradient)
+    yield report_bias([*cases, *deep], factory, implicit_gradient)
+    shallow = [n for n, net in networks.items() if net.linear and n not in deep_networks()]
+    drawn = [initial_case(n, networks[n], stream(seed, f"{n}, rounding")) for n in shallow]
+    yield report_rounding(drawn, factory, implicit_gradient)
+    yield report_depth(depth_sweep(seed, factory, implicit_gradient))
 
 
 def _stepped_cases(name: str, network: Network, rng: np.random.Generator) -> Iterator[Case]:

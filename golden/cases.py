@@ -10,14 +10,22 @@ import numpy.typing as npt
 from engine.arrays import FloatArray
 from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
+from engine.couplings.convolution import Convolution, InputConvolution
+from engine.couplings.readout import SoftmaxReadout
 from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.learning.optimizer import Adam
 from engine.learning.run import Run
 from engine.learning.spectral import SpectralCap, has_cap, recurrent_norm
 from engine.learning.training import Training, train_step
-from engine.model.builders import conv_net, energy_transformer, layered, looped_mlp
-from engine.model.network import Network
+from engine.model.builders import (
+    conv_net,
+    energy_transformer,
+    layered,
+    looped_mlp,
+    residual_net,
+)
+from engine.model.network import Layer, Network
 from engine.model.params import Params, initial_params
 from golden.draws import draw_inputs, draw_targets
 from golden.fidelity import BETA
@@ -61,14 +69,51 @@ def judged_networks() -> dict[str, Network]:
     for activation in ("tanh", "hard_sigmoid"):
         name = f"squared error, {activation.replace('_', ' ')}"
         networks[name] = layered((5, 7, 4), activation, "squared_error")
-    networks["convolution"] = conv_net((4, 5, 2), (3, 2), 3, activation="tanh")
-    networks["convolution, relu"] = conv_net((4, 4, 1), (2,), 3)
+    networks |= _image_networks() | deep_networks()
     networks["transformer"] = energy_transformer(4, 3, width=4)
     networks["transformer, causal"] = energy_transformer(4, 3, width=4, causal=True)
     networks["transformer, memories"] = energy_transformer(
         4, 3, width=4, heads=1, outputs=3, memories=5, sharpness=2.0, sees_itself=True
     )
     return networks
+
+
+def _image_networks() -> dict[str, Network]:
+    """Return convolutions of every kind: strided, pooled, in groups, with skips."""
+    networks = {
+        "convolution": conv_net((5, 6, 2), (3, 2), 3, activation="tanh"),
+        "convolution, relu": conv_net((4, 4, 1), (2,), 3),
+    }
+    networks["convolution, mean pooled"] = conv_net(
+        (11, 10, 1), (2, 2), 3, pooling="mean", activation="tanh"
+    )
+    networks["convolution, grouped"] = Network(
+        3 * 4 * 2,
+        (Layer("low", (3, 4, 2)), Layer("high", (2, 2, 4))),
+        (
+            InputConvolution("W_1", "low", (3, 4, 2), groups=2),
+            Convolution("W_2", "low", "high", 3, 2, 1, groups=2),
+        ),
+        SoftmaxReadout("high", 3),
+    )
+    for name, channels in {"residual": (2, 1, 2), "residual, projected": (2, 1, 3)}.items():
+        networks[name] = residual_net((3, 3, 1), channels, 3, activation="tanh")
+    return networks
+
+
+def deep_networks() -> dict[str, Network]:
+    """Return convolutions of one to seven layers, which are judged as they start.
+
+    Under the cap signals fade layer by layer. A read-out that has learned to hear them is so steep
+    that `BETA` is no small nudge: what would be judged is the bias, not the engine.
+    """
+    channels = (2, 1, 2, 1, 2, 1, 2)
+    return {
+        f"convolution, depth {depth}": conv_net(
+            (3, 3, 1), channels[:depth], 3, stride=1, activation="tanh"
+        )
+        for depth in range(1, len(channels) + 1)
+    }
 
 
 def smooth_networks() -> dict[str, Network]:

@@ -14,6 +14,15 @@ from golden.bias import ORDERS, measure_bias_order
 from golden.cases import Case, Factory, trained_case
 from golden.compare import compare_rules, compare_steps, format_steps
 from golden.couplings import check_network
+from golden.displacement import (
+    BETAS,
+    DEEP_BETA,
+    FREE_SWEEPS,
+    LEAST_LAYER_COSINE,
+    NUDGED_SWEEPS,
+    DepthCosines,
+    measure_errors,
+)
 from golden.draws import stream
 from golden.fidelity import (
     BETA,
@@ -157,8 +166,44 @@ def report_bias(cases: Sequence[Case], factory: Factory, trusted: Reference) -> 
     return GoldenSection(title, format_table(headers, rows), len(rows), tuple(failures))
 
 
+def report_rounding(cases: Sequence[Case], factory: Factory, trusted: Reference) -> GoldenSection:
+    """Hold displacements to be as exact as states in float32, with any beta."""
+    rows, failures = [], []
+    for case in cases:
+        found = measure_errors(case, factory, trusted)
+        for form, errors in (("states", found.states), ("displaced", found.displaced)):
+            rows.append((case.name, form, *(f"{error:.0e}" for error in errors)))
+        if not found.passed:
+            failures.append(f"displacement of {case.name}: errors {found.displaced}")
+    headers = ("Network", "Nudged phase", *(f"beta {beta:g}" for beta in BETAS))
+    title = "Relative error of the centered gradient against beta, float32"
+    return GoldenSection(title, format_table(headers, rows), len(cases), tuple(failures))
+
+
+def report_depth(found: Iterable[DepthCosines]) -> GoldenSection:
+    """Hold the gradient of every layer of a deep network to the exact one."""
+    rows, checks, failures = [], 0, []
+    for one in found:
+        checks += 1
+        for form, cosines in (("states", one.states), ("displaced", one.displaced)):
+            size = f"{one.signal:.0e}"
+            rows.append((one.depth, size, form, " ".join(f"{c:.4f}" for c in cosines)))
+        if not one.passed:
+            failures.append(f"depth {one.depth}: cosines {one.displaced}")
+    least = f"Cosine of each layer, bottom to top (displaced >= {LEAST_LAYER_COSINE})"
+    table = format_table(("Depth", "Top over bottom", "Nudged phase", least), rows)
+    title = (
+        f"Convolution, float32, {FREE_SWEEPS} free and {NUDGED_SWEEPS} nudged sweeps, "
+        f"one nudge of beta {DEEP_BETA:g}"
+    )
+    return GoldenSection(title, table, checks, tuple(failures))
+
+
 def _phases(network: Network) -> list[tuple[float, Solver]]:
     phases: list[tuple[float, Solver]] = [(0.0, "fixed_point"), (NUDGE, "fixed_point")]
+    if len(network.layers) == 1:
+        return phases
+    phases += [(0.0, "sweeps"), (NUDGE, "sweeps")]
     try:
         _ = network.halves
     except EngineError:

@@ -13,6 +13,7 @@ from engine.couplings.convolution import ChannelBias, Convolution, InputConvolut
 from engine.couplings.coupling import Coupling
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.couplings.readout import Readout, SoftmaxReadout, SquaredError
+from engine.couplings.skip import Skip
 from engine.couplings.tokens import Embedding, Position, TokenReadout
 from engine.errors import EngineError
 from golden import scalar_images as images
@@ -118,6 +119,7 @@ _TWINS: dict[type, Twin] = {
     Convolution: Twin(images.send_convolution, images.correlate_convolution),
     InputConvolution: Twin(images.send_input, images.correlate_input),
     ChannelBias: Twin(images.send_bias, images.correlate_bias),
+    Skip: Twin(images.send_skip, images.correlate_skip),
     Embedding: Twin(
         lambda c, w, x, ends, shape: (tokens.send_embedding(w, x),),
         lambda c, w, x, ends, shape: tokens.correlate_embedding(c, x, *ends),

@@ -15,13 +15,20 @@ from engine.arrays import FloatArray
 from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.dense import Bias, Dense, Lateral
 from engine.couplings.readout import SoftmaxReadout
 from engine.couplings.tokens import Embedding
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
-from engine.learning.spectral import has_cap
+from engine.errors import EngineError
 from engine.model import dynamics
-from engine.model.builders import conv_net, energy_transformer, layered, looped_mlp
+from engine.model.builders import (
+    conv_net,
+    energy_transformer,
+    layered,
+    looped_mlp,
+    residual_net,
+)
 from engine.model.network import Layer, Network
 from engine.model.params import Params, initial_params
 from golden.reference import ReferenceBackend
@@ -67,7 +74,7 @@ WHOLE_STEPS = {
     "sweeps": "a substrate updates all units at once",
     "displaced": "a substrate has no word for the drive of its free state",
     "damping": "a substrate takes whole steps",
-    "attention": "no substrate has a model of attention",
+    "no link": "a substrate holds blocks of products: no attention, no pools, no groups",
 }
 BOUNDED = {"overflow": "words and conductances saturate, so no drive overflows"}
 SMALL_WORDS = {
@@ -129,7 +136,19 @@ NETWORKS = {
     "layered-2": layered((4, 6, 5, 3)),
     "layered-3": layered((4, 5, 6, 4, 3)),
     "hard-sigmoid": layered((4, 6, 3), "hard_sigmoid", "squared_error"),
-    "convolution": conv_net((4, 5, 2), (3, 2), 3, activation="hard_sigmoid"),
+    "convolution": conv_net((5, 6, 2), (3, 2), 3, activation="hard_sigmoid"),
+    "pooled-grouped": Network(
+        3 * 5 * 2,
+        (Layer("low", (3, 5, 2), "hard_sigmoid"), Layer("high", (1, 2, 2))),
+        (
+            InputConvolution("W_1", "low", (3, 5, 2), groups=2),
+            Convolution("W_2", "low", "high", pooling="mean", groups=2),
+            ChannelBias("b_1", "low", 0.5, 15),
+            ChannelBias("b_2", "high", 0.0, 2),
+        ),
+        SoftmaxReadout("high", 3),
+    ),
+    "residual": residual_net((3, 3, 1), (1, 1, 1, 2), 3, activation="hard_sigmoid"),
     "convolution-dense": _with_a_loop(conv_net((5, 4, 1), (3,), 3, activation="tanh")),
     "transformer": energy_transformer(5, 3, width=6),
     "transformer-masked": energy_transformer(
@@ -150,11 +169,16 @@ NETWORKS = {
 }
 
 
+def only_links(network: Network) -> bool:
+    """Whether every coupling is a link, as those who hold blocks of products need it."""
+    return all(coupling.name in network.links for coupling in network.couplings)
+
+
 RUNNABLE = {
     f"{candidate.name}-{name}": (candidate, network)
     for candidate in CANDIDATES
     for name, network in NETWORKS.items()
-    if has_cap(network) or "attention" not in candidate.unsupported
+    if only_links(network) or "no link" not in candidate.unsupported
 }
 """Every backend with every network that it can run."""
 
@@ -233,8 +257,10 @@ class Trial:
     def solvers(self) -> list[str]:
         """Solvers that both the backend and the network have."""
         solvers = set(self.backend.solvers)
-        if any(len(coupling.layers) == 1 for coupling in self.network.recurrent):
-            solvers.discard("alternating")  # a layer coupled to itself has no halves
+        try:
+            _ = self.network.halves
+        except EngineError:
+            solvers.discard("alternating")
         return sorted(solvers)
 
     @property

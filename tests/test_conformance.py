@@ -10,7 +10,6 @@ import pytest
 from engine.equilibrium import Relaxation, Solver
 from engine.errors import DivergenceError, EngineError
 from engine.learning.estimator import centered, estimate
-from engine.learning.spectral import has_cap
 from engine.model.builders import looped_mlp
 from engine.model.params import Params
 from tests.conformance import (
@@ -22,6 +21,7 @@ from tests.conformance import (
     assert_close,
     equilibrium,
     mean_cost,
+    only_links,
     slopes,
     stepped,
     walk,
@@ -36,10 +36,10 @@ def candidate(request: pytest.FixtureRequest) -> Candidate:
 @pytest.fixture(params=NETWORKS.values(), ids=NETWORKS)
 def trial(request: pytest.FixtureRequest, candidate: Candidate) -> Trial:
     trial = Trial(candidate, request.param)
-    if "attention" in candidate.unsupported and not has_cap(trial.network):
+    if "no link" in candidate.unsupported and not only_links(trial.network):
         with pytest.raises(EngineError, match="has no model"):
             candidate.build(trial.network, trial.params)
-        pytest.skip(candidate.unsupported["attention"])
+        pytest.skip(candidate.unsupported["no link"])
     return trial
 
 
@@ -98,7 +98,7 @@ def test_every_step_is_the_one_of_the_definition(
     trial: Trial, solver: Solver, damping: float, beta: float
 ) -> None:
     if solver not in trial.solvers:
-        pytest.skip("not in the backend, or a layer coupled to itself, which has no halves")
+        pytest.skip("not in the backend, or the network has no halves")
     if damping != 1.0 and "damping" in trial.candidate.unsupported:
         with pytest.raises(EngineError, match="has no damping"):
             trial.backend.settle(trial.clamped, beta, Relaxation(1, 1e-3, solver, damping))
@@ -138,7 +138,7 @@ def test_every_step_of_a_displacement_is_the_one_of_the_definition(
 
 def test_networks_are_displaced_where_only_activations_are_not_linear(trial: Trial) -> None:
     no_drive = "displaced" in trial.candidate.unsupported
-    assert trial.backend.displaces == (has_cap(trial.network) and not no_drive)
+    assert trial.backend.displaces == (trial.network.linear and not no_drive)
     with pytest.raises(EngineError, match=r"give a start|cannot displace"):
         trial.backend.settle(trial.clamped, 0.1, Relaxation(displaced=True))
 

@@ -76,9 +76,17 @@ def add_energy_difference(
         np.multiply(between, scale, out=gap)
 
     def add_formula(coupling: Coupling) -> None:
-        block = total[coupling.name]
-        block -= energy * correlation(params, coupling, x, state)
-        block += energy * correlation(params, coupling, x, opposite)
+        block, bound = total[coupling.name], network.bounds.get(coupling.name)
+        if coupling.clamped:
+            block += correlation(params, coupling, x, gap)
+        elif bound is not None and bound.bilinear:
+            for moved in coupling.layers:
+                ends, columns = middle.copy(), network.columns[moved]
+                ends[:, columns] = gap[:, columns]
+                block += correlation(params, coupling, x, ends)
+        else:
+            block -= energy * correlation(params, coupling, x, state)
+            block += energy * correlation(params, coupling, x, opposite)
 
     tasks, sums = [], {}
     for coupling in network.couplings:
@@ -126,8 +134,8 @@ def _add_difference(
 def correlation(params: Params, coupling: Coupling, x: FloatArray, state: FloatArray) -> FloatArray:
     """Return dPhi/dw of a coupling, summed over samples: by its kernel, or by its formula."""
     network, w = params.network, params[coupling.name]
-    ends, kernels = network.ends(coupling, state), kernels_of(coupling)
-    link = network.links.get(coupling.name)
+    ends, link = network.ends(coupling, state), network.links.get(coupling.name)
+    kernels = kernels_of(coupling) if link is None else None
     if link is not None and _has_windows(link):
         found = _window_sum(network, link, x, [(state, state)])
         _do_all(found.tasks)

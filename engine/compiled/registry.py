@@ -20,9 +20,10 @@ import numpy as np
 
 from engine.arrays import FloatArray, IntArray
 from engine.border import checked
-from engine.compiled import attention, memory
+from engine.compiled import attention, memory, pooling
 from engine.compiled.compiler import compiled
 from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.convolution import Convolution
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import Shapes
 
@@ -57,6 +58,7 @@ def _kernels_in(module: Any) -> Kernels:
 _REGISTRY: dict[type, Kernels] = {
     Attention: _kernels_in(attention),
     Hopfield: _kernels_in(memory),
+    Convolution: _kernels_in(pooling),
 }
 
 

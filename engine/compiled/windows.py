@@ -10,7 +10,7 @@ their windows stay in the second cache. What a sample gets does not depend on th
 sums over its places in their order.
 """
 
-import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from engine.compiled.compiler import compiled
 from engine.compiled.products import PASS, TILE_ROWS, add_product, new_edge, pack, packed_size
 from engine.couplings.link import Link
 
+Way = Callable[[FloatArray], FloatArray]
 TO, FROM, LENGTH = range(3)
 WINDOW_BYTES = 2**18
 """What the windows of a handful of places may take, to stay in the second cache."""
@@ -175,39 +176,6 @@ def _correlate(source, target, begin, end, link, windows, packed, turned, edge, 
         add_product(turned, link.fan_out, count, packed, into, fan_in, fan_in, edge)
 
 
-@compiled
-def _normalise(values):
-    """Scale a vector to length one, unless it has none; return its length.
-
-    Squares are summed in double: those of float32 soon overflow.
-    """
-    total = 0.0
-    for j in range(values.size):
-        total += np.float64(values[j]) ** 2  # `float` would leave it as it is
-    length = math.sqrt(total)
-    if length > 0.0:
-        for j in range(values.size):
-            values[j] /= length
-    return length
-
-
-@compiled
-def _stretch(link, on, back, iterations, vector, arrived, windows, edge):
-    """Turn `vector` by power iteration; return the length of what it sends, or zero if none is."""
-    for _ in range(iterations):
-        arrived[:] = 0
-        send_on(vector, 1, link, on, arrived, windows, edge)
-        if not _normalise(arrived) > 0.0:
-            return 0.0
-        vector[:] = 0
-        send_back(arrived, 1, link, back, vector, windows, edge)
-        if not _normalise(vector) > 0.0:
-            return 0.0
-    arrived[:] = 0
-    send_on(vector, 1, link, on, arrived, windows, edge)
-    return _normalise(arrived)
-
-
 def send_input(link: Link, w: FloatArray, x: FloatArray) -> FloatArray:
     """Return what arrives at the target from `x (samples, size)`; `w` is the packed block."""
     arrived = np.zeros((len(x), link.positions * link.fan_out), x.dtype)
@@ -227,20 +195,26 @@ def add_windows(link: Link, source: End, target: End, samples: slice, into: Floa
     _correlate(*ends, *span, windows_of(link), *rooms, into.reshape(-1))
 
 
-def turn_to_longest(link: Link, block: FloatArray, vector: FloatArray, iterations: int) -> float:
-    """Turn `vector (size of the source,)` towards what a link stretches most; return by how much.
+def both_ways(link: Link, block: FloatArray) -> tuple[Way, Way]:
+    """Return what a link sends on of a vector `(size,)`, and what it sends back, as functions.
 
-    The norm of the link is at least that. A vector that the link sends nowhere is left as it is.
+    They take and give double; products are taken in the precision of the block.
     """
-    matrix = block.reshape(link.fan_in, link.fan_out)
-    packed = new_packed(matrix), new_packed(matrix.T)
-    turning = vector.astype(block.dtype)
-    arrived = np.empty(link.positions * link.fan_out, block.dtype)
-    room = new_windows(link.fan_in, block.dtype), new_edge(block.dtype)
-    norm: float = _stretch(windows_of(link), *packed, iterations, turning, arrived, *room)
-    if norm > 0.0:
-        vector[...] = turning
-    return norm
+    matrix, tables, dtype = block.reshape(link.fan_in, link.fan_out), windows_of(link), block.dtype
+    on, back = new_packed(matrix), new_packed(matrix.T)
+    room = new_windows(link.fan_in, dtype), new_edge(dtype)
+
+    def send(vector: FloatArray) -> FloatArray:
+        arrived = np.zeros(link.positions * link.fan_out, dtype)
+        send_on(vector.astype(dtype), 1, tables, on, arrived, *room)
+        return arrived.astype(np.float64)
+
+    def return_(vector: FloatArray) -> FloatArray:
+        arrived = np.zeros(link.size, dtype)
+        send_back(vector.astype(dtype), 1, tables, back, arrived, *room)
+        return arrived.astype(np.float64)
+
+    return send, return_
 
 
 def new_packed(matrix: FloatArray) -> FloatArray:

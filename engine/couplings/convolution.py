@@ -1,137 +1,39 @@
 """Convolution: one small matrix that is read at every place of an image.
 
-    Phi = sum_p b[p] . (window of a at p) W
+    Phi = sum_p b[p] . pool(z)[p],    z[p] = (window of a at p) W
 
-A layer of pixels has the shape `(height, width, channels)`. Position `p = (i, j)` of the target
-sees the `kernel x kernel` pixels of the source from `(stride i - padding, stride j - padding)` on;
-what lies outside is zero. The forms sum over the places of the kernel, the link lists what each
-position reads: the two are written apart, and golden holds one to the other.
+Without pools and groups it is a link. With them it is none: it runs by kernels of its own, and
+says which link bounds it. `engine.couplings.filter` has the formulas.
 """
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
-from engine.arrays import Array, FloatArray, IntArray, by_sample, namespace
+from engine.arrays import Array, FloatArray, by_sample, namespace
 from engine.border import checked
+from engine.couplings.bound import Bound
 from engine.couplings.dense import Bias
+from engine.couplings.effort import Effort
+from engine.couplings.filter import Filter
 from engine.couplings.link import INPUT, ONE, Link, Shapes
-from engine.errors import EngineError, check_count
-
-Image = tuple[int, int, int]
-"""Height, width and channels."""
-
-
-class Window(NamedTuple):
-    """What a position sees: `kernel x kernel` pixels, `stride` apart, with a border of zeros."""
-
-    kernel: int
-    stride: int
-    padding: int
-
-    def reached(self, size: int) -> int:
-        """Return how many positions a side of so many pixels has."""
-        return (size + 2 * self.padding - self.kernel) // self.stride + 1
-
-    def check(self, what: str, source: Image, target: Image) -> None:
-        """Refuse shapes that it does not join."""
-        for name in ("kernel", "stride"):
-            check_count(f"{name} of {what}", getattr(self, name))
-        if not 0 <= self.padding < self.kernel:
-            raise EngineError(
-                f"{what} has padding {self.padding}, expected from 0 to {self.kernel - 1}."
-            )
-        if self.kernel > min(source[:2]) + 2 * self.padding:
-            raise EngineError(
-                f"{what} has a kernel of {self.kernel} pixels, more than the image "
-                f"{source[0]} x {source[1]} has."
-            )
-        expected = tuple(self.reached(size) for size in source[:2])
-        if target[:2] != expected:
-            raise EngineError(
-                f"{what} makes {expected[0]} x {expected[1]} pixels of {source[0]} x {source[1]}, "
-                f"but its target has {target[0]} x {target[1]}."
-            )
-
-    def gather(self, source: Image) -> IntArray:
-        """Return the units that each position reads, `(positions, kernel^2 channels)`."""
-        height, width, channels = source
-        rows, columns = (
-            self.stride * np.arange(self.reached(size))[:, None]
-            - self.padding
-            + np.arange(self.kernel)
-            for size in (height, width)
-        )
-        i, j = rows[:, None, :, None], columns[None, :, None, :]
-        inside = (i >= 0) & (i < height) & (j >= 0) & (j < width)
-        pixel = np.where(inside, i * width + j, -1)[..., None]
-        units = np.where(pixel < 0, -1, pixel * channels + np.arange(channels))
-        flat: IntArray = units.reshape(-1, self.kernel**2 * channels)
-        return flat
-
-    def places(self, target: Image) -> Iterator[tuple[int, slice, slice]]:
-        """Yield each place of the kernel, and the pixels that meet it in a padded source."""
-        spans = [self.stride * (size - 1) + 1 for size in target[:2]]
-        for place in range(self.kernel**2):
-            i, j = divmod(place, self.kernel)
-            yield (
-                place,
-                slice(i, i + spans[0], self.stride),
-                slice(j, j + spans[1], self.stride),
-            )
-
-    def padded(self, a: Array) -> Array:
-        """Return `a (samples, height, width, channels)` with its border of zeros."""
-        samples, height, width, channels = a.shape
-        shape = (samples, height + 2 * self.padding, width + 2 * self.padding, channels)
-        wide = namespace(a).zeros(shape, dtype=a.dtype, device=a.device)
-        wide[:, self.padding : self.padding + height, self.padding : self.padding + width] += a
-        return wide
-
-    def forward(self, w: Array, a: Array, target: Image) -> Array:
-        """Return what arrives at the target, `(samples, height, width, channels)`."""
-        kernels, wide = w.reshape(self.kernel**2, -1, target[2]), self.padded(a)
-        return sum(wide[:, rows, columns] @ kernels[k] for k, rows, columns in self.places(target))
-
-    def backward(self, w: Array, b: Array, source: Image) -> Array:
-        """Return what arrives at the source from `b` of the target."""
-        height, width, channels = source
-        kernels = w.reshape(self.kernel**2, channels, -1)
-        border = 2 * self.padding
-        shape = (len(b), height + border, width + border, channels)
-        wide = namespace(b).zeros(shape, dtype=b.dtype, device=b.device)
-        for k, rows, columns in self.places(b.shape[1:]):
-            wide[:, rows, columns] += b @ kernels[k].T
-        inner = slice(self.padding, self.padding + height)
-        return wide[:, inner, self.padding : self.padding + width]
-
-    def correlate(self, a: Array, b: Array) -> Array:
-        """Return `sum over samples and positions of window' b`, `(kernel^2 channels, channels)`."""
-        wide, pixels = self.padded(a), b.reshape(-1, b.shape[-1])
-        parts = [
-            wide[:, rows, columns].reshape(len(pixels), -1).T @ pixels
-            for _, rows, columns in self.places(b.shape[1:])
-        ]
-        return namespace(a).concatenate(parts, 0)
-
-
-def image_shape(what: str, shape: tuple[int, ...]) -> Image:
-    """Return height, width and channels of a layer, or refuse one that is no image."""
-    if len(shape) != 3:
-        raise EngineError(
-            f"{what} needs a layer (height, width, channels), but it has shape {shape}."
-        )
-    height, width, channels = shape
-    return height, width, channels
+from engine.couplings.pooling import Pooling
+from engine.couplings.window import Window, image_shape
+from engine.errors import EngineError, PoolingWarning
 
 
 @checked
 @dataclass(frozen=True)
 class Convolution:
-    """`Phi = sum_p b[p] . (window of a at p) W`; `W (kernel^2 channels of a, channels of b)`."""
+    """`Phi = sum_p b[p] . pool(z)[p]`, `z[p] = (window of a at p) W`.
+
+    `W` is `(kernel^2 channels of a, channels of b)`, or with several groups
+    `(groups, kernel^2 channels of a / groups, channels of b / groups)`.
+    """
 
     name: str
     source: str
@@ -141,6 +43,10 @@ class Convolution:
     padding: int = 1
     gain: float = 0.5
     """Spectral norm of the starting operator, about."""
+    pooling: Pooling = "none"
+    """What 2 x 2 pixels behind the convolution become: four, their mean, or the largest."""
+    groups: int = 1
+    """Parts of the channels that see each other alone."""
     clamped: ClassVar[bool] = False
 
     @property
@@ -149,44 +55,82 @@ class Convolution:
         return (self.source, self.target)
 
     @property
-    def window(self) -> Window:
-        """What a position sees."""
-        return Window(self.kernel, self.stride, self.padding)
+    def filter(self) -> Filter:
+        """What is made of the source before it meets the target."""
+        return Filter(Window(self.kernel, self.stride, self.padding), self.pooling, self.groups)
 
     def shape(self, shapes: Shapes) -> tuple[int, ...]:
-        """`(kernel^2 channels of the source, channels of the target)`."""
+        """`(kernel^2 channels of the source, channels of the target)`, both by group."""
         what = f"convolution '{self.name}'"
         source, target = (image_shape(what, shapes[name]) for name in self.layers)
-        self.window.check(what, source, target)
-        return (self.kernel**2 * source[2], target[2])
+        return self.filter.shape(what, source, target)
+
+    def check_activations(self, activations: Mapping[str, str]) -> None:
+        """Refuse or warn of a largest pixel: which one it is changes while a network relaxes."""
+        if self.pooling != "max":
+            return
+        for name in self.layers:
+            if activations[name] == "tanh":
+                raise EngineError(
+                    f"convolution '{self.name}' has max pooling at layer '{name}' with tanh, which "
+                    "need not settle: use mean pooling or another activation."
+                )
+        warnings.warn(
+            f"convolution '{self.name}' has max pooling: the largest pixel may change in a phase, "
+            "so that it may not settle and its gradient may be wrong; mean pooling has no such "
+            "jumps.",
+            PoolingWarning,
+            stacklevel=5,  # the line that builds the network
+        )
 
     def initial(self, rng: np.random.Generator, shapes: Shapes) -> FloatArray:
-        """Gaussian, so small that no window is amplified by more than the gain."""
-        fan_in, fan_out = self.shape(shapes)
+        """Gaussian, so small that no image is amplified by more than the gain, about."""
+        shape = self.shape(shapes)
         overlap = -(-self.kernel // self.stride)  # a pixel is read at so many places a side
-        scale = self.gain / (overlap * (np.sqrt(fan_in) + np.sqrt(fan_out)))
-        return rng.normal(0.0, scale, (fan_in, fan_out))
+        scale = self.gain / (overlap * (np.sqrt(shape[-2]) + np.sqrt(shape[-1])))
+        return rng.normal(0.0, scale / self._factor, shape)
 
     def potential(self, w: Array, x: Array, *states: Array) -> Array:
-        """`sum_p b[p] . (window of a at p) W`."""
+        """`sum_p b[p] . pool(z)[p]`."""
         a, b = states
-        return by_sample(self.window.forward(w, a, b.shape[1:]) * b).sum(-1)
+        return by_sample(self.filter.forward(w, a) * b).sum(-1)
 
     def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
-        """The turned convolution of `b` to the source, the convolution of `a` to the target."""
-        a, b = states
-        window = self.window
-        return window.backward(w, b, a.shape[1:]), window.forward(w, a, b.shape[1:])
+        """The turned convolution of what `b` says to its pools, and the pooled convolution."""
+        return self.filter.exchange(w, *states)
 
     def correlate(self, w: Array, x: Array, *states: Array) -> Array:
-        """`sum_p (window of a at p)' b[p]`."""
-        return self.window.correlate(*states)
+        """`sum_p (window of a at p)' (what p hears from its pool)`."""
+        return self.filter.correlate(w, *states)
 
-    def link(self, shapes: Shapes) -> Link:
-        """As many positions as the target has pixels."""
-        source, target = shapes[self.source], shapes[self.target]
-        gather = self.window.gather(image_shape("", source))
-        return Link(self.name, self.source, self.target, prod(source), gather, target[2])
+    def link(self, shapes: Shapes) -> Link | None:
+        """As many positions as the target has pixels; none with pools or groups."""
+        return self._window_link(shapes) if self.filter.is_plain else None
+
+    def bound(self, shapes: Shapes) -> Bound:
+        """The convolution of one group without its pools: a mean of four halves its norm.
+
+        The largest of four does not raise it, as long as the same pixels win.
+        """
+        bilinear = self.pooling != "max"
+        return Bound(self._window_link(shapes), self.groups, self._factor, bilinear)
+
+    def effort(self, shapes: Shapes) -> Effort:
+        """Windows are read, and `W` at each of them, there and back."""
+        source, target = (image_shape("", shapes[name]) for name in self.layers)
+        return self.filter.effort(source, target, both_ways=True)
+
+    @property
+    def _factor(self) -> float:
+        """Norm of the pools."""
+        return 0.5 if self.pooling == "mean" else 1.0
+
+    def _window_link(self, shapes: Shapes) -> Link:
+        """The link from the channels of a group to its filters, at every position."""
+        height, width, channels = image_shape("", shapes[self.source])
+        image = (height, width, channels // self.groups)
+        gather, filters = self.filter.window.gather(image), shapes[self.target][2] // self.groups
+        return Link(self.name, self.source, self.target, prod(image), gather, filters)
 
 
 @checked
@@ -200,6 +144,9 @@ class InputConvolution:
     kernel: int = 3
     stride: int = 1
     padding: int = 1
+    pooling: Pooling = "none"
+    """As of `Convolution`; the largest pixel of an image that stays the same does not change."""
+    groups: int = 1
     clamped: ClassVar[bool] = True
 
     @property
@@ -208,52 +155,53 @@ class InputConvolution:
         return (self.layer,)
 
     @property
-    def window(self) -> Window:
-        """What a position sees."""
-        return Window(self.kernel, self.stride, self.padding)
+    def filter(self) -> Filter:
+        """What is made of the image before it meets the layer."""
+        return Filter(Window(self.kernel, self.stride, self.padding), self.pooling, self.groups)
 
     def shape(self, shapes: Shapes) -> tuple[int, ...]:
-        """`(kernel^2 channels of the image, channels of the layer)`."""
+        """`(kernel^2 channels of the image, channels of the layer)`, both by group."""
         what = f"convolution '{self.name}'"
         if prod(self.image) != prod(shapes[INPUT]):
             raise EngineError(
                 f"{what} reads images {self.image} of {prod(self.image)} numbers, but the input "
                 f"has {prod(shapes[INPUT])}."
             )
-        target = image_shape(what, shapes[self.layer])
-        self.window.check(what, self.image, target)
-        return (self.kernel**2 * self.image[2], target[2])
+        return self.filter.shape(what, self.image, image_shape(what, shapes[self.layer]))
 
     def initial(self, rng: np.random.Generator, shapes: Shapes) -> FloatArray:
-        """`N(0, 1 / fan_in)`: a standardised image gives a drive of variance one."""
+        """`N(0, 1 / fan_in)`: of a standardised image a position has a drive of variance one."""
         shape = self.shape(shapes)
-        return rng.normal(0.0, shape[0] ** -0.5, shape)
+        return rng.normal(0.0, shape[-2] ** -0.5, shape)
 
     def _image(self, x: Array) -> Array:
         return x.reshape(len(x), *self.image)
 
-    def _target(self, w: Array) -> Image:
-        window, (height, width, _) = self.window, self.image
-        return window.reached(height), window.reached(width), w.shape[1]
-
     def potential(self, w: Array, x: Array, *states: Array) -> Array:
-        """`sum_p s[p] . (window of x at p) W`."""
+        """`sum_p s[p] . pool(z)[p]`."""
         (s,) = states
         return by_sample(self.drive(w, x)[0] * s).sum(-1)
 
     def drive(self, w: Array, x: Array, *states: Array) -> tuple[Array, ...]:
-        """The convolution of the image."""
-        return (self.window.forward(w, self._image(x), self._target(w)),)
+        """The pooled convolution of the image."""
+        return (self.filter.forward(w, self._image(x)),)
 
     def correlate(self, w: Array, x: Array, *states: Array) -> Array:
-        """`sum_p (window of x at p)' s[p]`."""
+        """`sum_p (window of x at p)' (what p hears from its pool)`."""
         (s,) = states
-        return self.window.correlate(self._image(x), s)
+        return self.filter.correlate(w, self._image(x), s)
 
-    def link(self, shapes: Shapes) -> Link:
-        """As many positions as the layer has pixels."""
-        gather = self.window.gather(self.image)
+    def link(self, shapes: Shapes) -> Link | None:
+        """As many positions as the layer has pixels; none with pools or groups."""
+        if not self.filter.is_plain:
+            return None
+        gather = self.filter.window.gather(self.image)
         return Link(self.name, INPUT, self.layer, prod(self.image), gather, shapes[self.layer][-1])
+
+    def effort(self, shapes: Shapes) -> Effort:
+        """Windows are read, and `W` at each of them; nothing is sent back."""
+        target = image_shape("", shapes[self.layer])
+        return self.filter.effort(self.image, target, both_ways=False)
 
 
 @checked

@@ -18,6 +18,7 @@ from engine.couplings.attention import Attention, Hopfield
 from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.couplings.readout import SoftmaxReadout, SquaredError
+from engine.couplings.skip import Skip
 from engine.couplings.tokens import Embedding, Position, TokenReadout
 from engine.errors import CheckpointError, reason
 from engine.learning.run import Epoch, Run
@@ -27,7 +28,7 @@ from engine.model.params import Params
 FORMAT = "settle checkpoint 2"
 _COUPLINGS = (
     *(InputDrive, Bias, Dense, Lateral, Embedding, Position, Attention, Hopfield),
-    *(Convolution, InputConvolution, ChannelBias),
+    *(Convolution, InputConvolution, ChannelBias, Skip),
 )
 _READOUTS = (SoftmaxReadout, SquaredError, TokenReadout)
 _KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Layer, *_COUPLINGS, *_READOUTS)}

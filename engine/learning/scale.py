@@ -16,7 +16,7 @@ from engine.compiled.backend import NumbaBackend
 from engine.couplings.link import INPUT, ONE, Link
 from engine.equilibrium import Relaxation
 from engine.errors import EngineError
-from engine.learning.spectral import AUTO_CAP, layer_radius, link_norm, recurrent_links
+from engine.learning.spectral import AUTO_CAP, bounded_norm, layer_radius
 from engine.model.params import Params
 
 START = 0.9
@@ -34,10 +34,10 @@ def calibrated(params: Params, x: npt.ArrayLike, cap: float = AUTO_CAP.cap) -> P
     """
     found, network = params.copy(), params.network
     share = START * cap / layer_radius(network)
-    for link in recurrent_links(network):
-        norm = link_norm(link, found[link.block])
+    for name, bound in network.bounds.items():
+        norm = bounded_norm(bound, found[name])
         if norm > 0.0:
-            found[link.block][...] *= share / norm
+            found[name][...] *= share / norm
     if all(layer.activation == "relu" for layer in network.layers):
         size = _sizes(found, x)[network.readout.layer]
         if not size > 0.0:

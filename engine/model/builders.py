@@ -1,4 +1,4 @@
-"""The networks that the package builds: looped, layered, and the energy transformer."""
+"""The networks that the package builds: looped, layered, of images, the energy transformer."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,11 +7,15 @@ from typing import Literal
 
 from engine.border import checked
 from engine.couplings.attention import Attention, Hopfield
-from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution, Window
+from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.coupling import Coupling
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
+from engine.couplings.filter import Filter
+from engine.couplings.pooling import Pooling
 from engine.couplings.readout import SoftmaxReadout, SquaredError
+from engine.couplings.skip import Skip
 from engine.couplings.tokens import Embedding, Position, TokenReadout
+from engine.couplings.window import Window
 from engine.errors import EngineError, check_count
 from engine.model.network import Layer, Network
 
@@ -64,34 +68,114 @@ def conv_net(
     outputs: int,
     *,
     kernel: int = 3,
-    stride: int = 2,
+    stride: int | None = None,
     activation: str = "relu",
+    pooling: Pooling = "none",
+    first_kernel: int | None = None,
 ) -> Network:
     """Build layers of pixels, each seen by the next through windows of the one before it.
 
     `image` is `(height, width, channels)` of the input, `channels` are those of the layers. A
-    window has `kernel x kernel` pixels, with a border of zeros of half its size; `stride` pixels on
-    comes the next. All units of the last layer are read out by softmax.
+    window has `kernel x kernel` pixels (of the image `first_kernel`, if that is given), with a
+    border of zeros of half its size; `stride` pixels on comes the next: by default 2, or 1 where
+    `pooling` halves the sides. All units of the last layer are read out by softmax.
     """
+    if stride is None:
+        stride = 2 if pooling == "none" else 1
+    kernels = (kernel if first_kernel is None else first_kernel, kernel)
+    layers, couplings = _image_stack(image, channels, activation, kernels, stride, pooling)
+    return _read_image(image, layers, couplings, outputs)
+
+
+@checked
+def residual_net(
+    image: tuple[int, int, int],
+    channels: Sequence[int],
+    outputs: int,
+    *,
+    kernel: int = 3,
+    stride: int = 1,
+    activation: str = "relu",
+    pooling: Pooling = "none",
+    first_kernel: int | None = None,
+) -> Network:
+    """Build a `conv_net` in which each layer is also coupled to the one after the next.
+
+    Layers of one shape are joined unit by unit, with one strength; others by a convolution of one
+    pixel, with the stride of the layers between them or else the smallest that fits. Couplings
+    start with half the gain of a `conv_net`: twice as many meet in a layer.
+    """
+    if len(channels) < 3:
+        raise EngineError(f"channels {tuple(channels)} leave no layer to skip: three are needed.")
+    gain = 0.25
+    kernels = (kernel if first_kernel is None else first_kernel, kernel)
+    layers, couplings = _image_stack(image, channels, activation, kernels, stride, pooling, gain)
+    apart = (stride * (1 if pooling == "none" else 2)) ** 2
+    for k, (below, above) in enumerate(zip(layers, layers[2:], strict=False)):
+        couplings.append(_skip(f"S_{k + 1}", below, above, apart, gain))
+    return _read_image(image, layers, couplings, outputs)
+
+
+def _image_stack(
+    image: tuple[int, int, int],
+    channels: Sequence[int],
+    activation: str,
+    kernels: tuple[int, int],
+    stride: int,
+    pooling: Pooling,
+    gain: float = 0.5,
+) -> tuple[list[Layer], list[Coupling]]:
+    """Return layers of pixels, their convolutions and biases; `kernels` of the first and others."""
     if not channels:
         raise EngineError("a convolutional network needs the channels of at least one layer.")
-    check_count("kernel", kernel)
-    check_count("stride", stride)
-    window = Window(kernel, stride, padding=kernel // 2)
-    names = [f"layer{k + 1}" for k in range(len(channels))]
     layers: list[Layer] = []
-    couplings: list[Coupling] = [InputConvolution("W_1", names[0], image, *window)]
-    couplings += [
-        Convolution(f"W_{k + 2}", below, above, *window)
-        for k, (below, above) in enumerate(pairwise(names))
-    ]
-    height, width, _ = image
-    for k, (name, count) in enumerate(zip(names, channels, strict=True)):
-        height, width = window.reached(height), window.reached(width)
-        layers.append(Layer(name, (height, width, count), activation))
-        start = _bias_start(activation)
-        couplings.append(ChannelBias(f"b_{k + 1}", name, start, height * width))
-    return Network(prod(image), tuple(layers), tuple(couplings), SoftmaxReadout(names[-1], outputs))
+    couplings: list[Coupling] = []
+    seen, start = image, _bias_start(activation)
+    for k, count in enumerate(channels):
+        name, block, kernel = f"layer{k + 1}", f"W_{k + 1}", kernels[min(k, 1)]
+        window = Window(kernel, stride, padding=kernel // 2)
+        height, width = Filter(window, pooling, 1).reached(f"convolution '{block}'", seen)
+        if k == 0:
+            couplings.append(InputConvolution(block, name, image, *window, pooling))
+        else:
+            couplings.append(
+                Convolution(block, layers[-1].name, name, *window, gain=gain, pooling=pooling)
+            )
+        seen = (height, width, count)
+        layers.append(Layer(name, seen, activation))
+    for k, layer in enumerate(layers):
+        pixels = layer.shape[0] * layer.shape[1]
+        couplings.append(ChannelBias(f"b_{k + 1}", layer.name, start, pixels))
+    return layers, couplings
+
+
+def _skip(name: str, below: Layer, above: Layer, apart: int, gain: float) -> Coupling:
+    """Join two layers of pixels past the one between them, or refuse what no stride joins.
+
+    What neighbours of the upper layer see lies `apart` pixels apart in the lower one.
+    """
+    if below.shape == above.shape:
+        return Skip(name, below.name, above.name, gain)
+    for stride in (apart, *range(1, max(below.shape[:2]) + 1)):
+        window = Window(1, stride, padding=0)
+        if tuple(window.reached(size) for size in below.shape[:2]) == above.shape[:2]:
+            return Convolution(name, below.name, above.name, *window, gain)
+    sides = [f"{layer.shape[0]} x {layer.shape[1]}" for layer in (below, above)]
+    raise EngineError(
+        f"no stride joins the {sides[0]} pixels of '{below.name}' to the {sides[1]} of "
+        f"'{above.name}', so that nothing can skip the layer between them."
+    )
+
+
+def _read_image(
+    image: tuple[int, int, int],
+    layers: Sequence[Layer],
+    couplings: Sequence[Coupling],
+    outputs: int,
+) -> Network:
+    """Read all units of the last layer out by softmax."""
+    readout = SoftmaxReadout(layers[-1].name, outputs)
+    return Network(prod(image), tuple(layers), tuple(couplings), readout)
 
 
 @checked

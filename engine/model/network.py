@@ -7,6 +7,7 @@ from functools import cached_property
 
 from engine.arrays import Array, FloatArray
 from engine.border import checked
+from engine.couplings.bound import Bound, bound_of
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import INPUT, Link, link_of
 from engine.couplings.readout import Reading, Readout, reading_of
@@ -97,6 +98,10 @@ class Network:
         _check_size("the read-out", self.outputs)
         _check_unique("parameter block", [c.name for c in self.couplings] + list(readout_blocks))
         _ = self.blocks  # couplings refuse layers whose shape does not fit
+        activations = {layer.name: layer.activation for layer in self.layers}
+        for coupling in self.couplings:
+            if hasattr(coupling, "check_activations"):  # one may not settle with all of them
+                coupling.check_activations(activations)
 
     def _check_layer(self, name: str, user: str) -> None:
         if name not in self.sizes or name == INPUT:
@@ -161,6 +166,15 @@ class Network:
         return {name: link for name, link in found.items() if link is not None}
 
     @cached_property
+    def bounds(self) -> dict[str, Bound]:
+        """What bounds the norm of a recurrent coupling, by name; of others nothing is known."""
+        found = {
+            c.name: Bound(self.links[c.name]) if c.name in self.links else bound_of(c, self.shapes)
+            for c in self.recurrent
+        }
+        return {name: bound for name, bound in found.items() if bound is not None}
+
+    @cached_property
     def reading(self) -> Reading | None:
         """What the read-out is to its executions; `None` if only its own formulas say."""
         return reading_of(self.readout, self.shapes[self.readout.layer])
@@ -190,10 +204,8 @@ class Network:
     @cached_property
     def linear(self) -> bool:
         """Whether the recurrent drive is linear in the state, so that it can be displaced."""
-        return all(
-            coupling.name in self.links or getattr(coupling, "linear", False)
-            for coupling in self.recurrent
-        )
+        bounds = (self.bounds.get(coupling.name) for coupling in self.recurrent)
+        return all(bound is not None and bound.bilinear for bound in bounds)
 
     def turns(self, solver: str, nudged: bool) -> tuple[tuple[str, ...], ...]:
         """Return the layers in groups, in the order in which a solver updates them in one step."""

@@ -23,6 +23,7 @@ from engine.model import dynamics
 from engine.model.builders import energy_transformer, layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import Params, initial_params
+from experiments.fuzz.images import images
 from hw_sim.chips.catalogue import CHIPS
 
 SIZES = st.integers(1, 7)
@@ -73,8 +74,8 @@ def quadratic_networks() -> st.SearchStrategy[Network]:
 
 
 def networks() -> st.SearchStrategy[Network]:
-    """Any network that has a builder."""
-    return quadratic_networks() | transformers()
+    """Any network that has a builder, and convolutions in groups."""
+    return quadratic_networks() | images() | transformers()
 
 
 def smooth_networks() -> st.SearchStrategy[Network]:
@@ -211,9 +212,11 @@ class Case:
     @property
     def solvers(self) -> list[Solver]:
         """Solvers that the backend and the network have."""
-        inside = any(len(coupling.layers) == 1 for coupling in self.network.recurrent)
-        names: list[Solver] = ["fixed_point", "anderson"]
-        names += [] if inside else ["alternating"]
+        names: list[Solver] = ["fixed_point", "anderson", "alternating"]
+        try:
+            _ = self.network.halves
+        except EngineError:
+            names.remove("alternating")
         return [name for name in names if name in self.backend.solvers]
 
     def features(self) -> set[str]:
@@ -223,6 +226,8 @@ class Case:
             kind = "looped"
         elif not has_cap(self.network):
             kind = "attention"
+        elif len(self.network.layers[0].shape) == 3:
+            kind = "image"
         bands = {0.5: "weak", 0.95: "strong", 1.0: "at the cap"}
         band = next((name for top, name in bands.items() if self.norm < top), "beyond the cap")
         nudge = {0: "free", 1: "nudged up", -1: "nudged down"}[int(np.sign(self.beta))]
@@ -258,7 +263,7 @@ class Case:
 
 
 ALL_FEATURES = frozenset(
-    {"looped", "attention", *(f"{depth} layers" for depth in range(1, 5))}
+    {"looped", "image", "attention", *(f"{depth} layers" for depth in range(1, 5))}
     | {f"{band} coupling" for band in ("weak", "strong", "at the cap", "beyond the cap")}
     | {"free", "nudged up", "nudged down", "one sample", "several samples", "float32", "float64"}
     | {f"{scale} numbers" for scale in SCALES}

@@ -5,9 +5,10 @@ from typing import cast
 
 from adapters.torch_arrays import torch
 from engine.arrays import FloatArray
-from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution, Window
+from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.coupling import Coupling
 from engine.couplings.readout import SoftmaxReadout
+from engine.couplings.window import Window
 from engine.model.network import Layer, Network
 from experiments.contest.baselines import TorchClassifier, draw_uniformly
 from experiments.tasks import Image

@@ -90,7 +90,12 @@ def _descriptions() -> dict[str, Call]:
         "conv_net": (
             engine.conv_net,
             {"image": (5, 5, 1), "channels": (2,), "outputs": 2, "kernel": 3, "stride": 2}
-            | {"activation": "tanh"},
+            | {"activation": "tanh", "pooling": "none", "first_kernel": 3},
+        ),
+        "residual_net": (
+            engine.residual_net,
+            {"image": (5, 5, 1), "channels": (2, 2, 2), "outputs": 2, "kernel": 3, "stride": 1}
+            | {"activation": "tanh", "pooling": "none", "first_kernel": 3},
         ),
         "Layer": (Layer, {"name": "a", "shape": (3,), "activation": "tanh"}),
         "Network": (
@@ -105,12 +110,14 @@ def _descriptions() -> dict[str, Call]:
         "Convolution": (
             engine.Convolution,
             {"name": "a", "source": "b", "target": "c", "kernel": 3, "stride": 1, "padding": 1}
-            | {"gain": 0.5},
+            | {"gain": 0.5, "pooling": "mean", "groups": 2},
         ),
         "InputConvolution": (
             engine.InputConvolution,
-            {"name": "a", "layer": "b", "image": (5, 5, 1), "kernel": 3, "stride": 1, "padding": 1},
+            {"name": "a", "layer": "b", "image": (5, 5, 1), "kernel": 3, "stride": 1, "padding": 1}
+            | {"pooling": "mean", "groups": 1},
         ),
+        "Skip": (engine.Skip, {"name": "a", "source": "b", "target": "c", "gain": 0.25}),
         "ChannelBias": (
             engine.ChannelBias,
             {"name": "a", "layer": "b", "pixels": 9, "start": 0.0},

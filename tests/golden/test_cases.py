@@ -5,6 +5,7 @@ import pytest
 
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.readout import SquaredError
+from engine.couplings.skip import Skip
 from engine.errors import EngineError
 from engine.learning.spectral import has_cap, recurrent_norm
 from engine.model import dynamics
@@ -13,6 +14,7 @@ from golden import cases
 from golden.cases import (
     CAP,
     UNCAPPED,
+    deep_networks,
     initial_case,
     judged_networks,
     scale_recurrent,
@@ -24,6 +26,8 @@ from golden.fidelity import mean_cost
 RECURRENT = [
     name for name, network in judged_networks().items() if network.recurrent and has_cap(network)
 ]
+
+TRAINED = [name for name in smooth_networks() if name not in deep_networks()]
 
 
 @pytest.mark.parametrize("name", RECURRENT)
@@ -38,7 +42,7 @@ def test_recurrent_norm_is_that_of_the_jacobian(name: str) -> None:
     assert recurrent_norm(params) == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("name", [name for name in RECURRENT if name in smooth_networks()])
+@pytest.mark.parametrize("name", [name for name in RECURRENT if name in TRAINED])
 def test_training_lowers_the_loss_within_the_cap(name: str) -> None:
     start = initial_case(name, smooth_networks()[name], np.random.default_rng(2))
     trained = trained_case(start, CAP, "trained")
@@ -77,5 +81,15 @@ def test_the_judged_networks_are_of_every_kind() -> None:
     assert [a.causal for a in attentions.values()] == [False, True, False]
     assert [a.sees_itself for a in attentions.values()] == [False, False, True]
     assert len(networks["transformer, memories"].recurrent) == 2
+    for depth in range(1, 8):
+        assert len(networks[f"convolution, depth {depth}"].layers) == depth
+    assert [c.pooling for c in networks["convolution, mean pooled"].recurrent] == ["mean"]
+    assert [c.groups for c in networks["convolution, grouped"].recurrent] == [2]
+    skips = {
+        name: [c for c in networks[name].recurrent if c.name.startswith("S")]
+        for name in ("residual", "residual, projected")
+    }
+    assert skips["residual"] == [Skip("S_1", "layer1", "layer3")]
+    assert [c.kernel for c in skips["residual, projected"]] == [1]
     rough = {"looped, relu", "convolution, relu", "squared error, hard sigmoid"}
     assert set(networks) - set(smooth_networks()) == rough

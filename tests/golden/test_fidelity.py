@@ -12,7 +12,7 @@ from engine.model.builders import layered, looped_mlp
 from engine.model.params import Params, initial_params
 from golden import bias
 from golden.bias import ORDERS, BiasOrder, measure_bias_order
-from golden.cases import CAP, Case, initial_case, smooth_networks, trained_case
+from golden.cases import CAP, Case, deep_networks, initial_case, smooth_networks, trained_case
 from golden.directions import random_directions, symmetric_basis
 from golden.fidelity import (
     Fidelity,
@@ -43,12 +43,22 @@ REFERENCES = {
 }
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("name", smooth_networks())
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        (n, s)
+        for n in smooth_networks()
+        for s in STATES
+        if s == "initial" or n not in deep_networks()
+    ],
+)
 def test_estimate_has_the_gradient_of_every_reference(name: str, state: str) -> None:
     case = make_case(name, state)
-    found = measure_fidelity(case.build(NumbaBackend), case.x, case.y, REFERENCES)
-    assert [one.reference for one in found] == list(REFERENCES)
+    references = dict(REFERENCES)
+    if name in deep_networks():
+        del references["BPTT"]  # of many layers it takes as long as all the rest
+    found = measure_fidelity(case.build(NumbaBackend), case.x, case.y, references)
+    assert [one.reference for one in found] == list(references)
     for one in found:
         assert one.passed, one
 

@@ -215,9 +215,11 @@ def test_each_network_is_judged_once_by_the_reference(monkeypatch: pytest.Monkey
         for moment in ("initial", "trained")
     ]
     assert seen["reference"] == [*stepped, *rest]
-    both = [f"{name}, {moment}" for name in smooth for moment in ("initial", "trained")]
-    assert seen["fidelity"] == seen["bias"] == both
-    assert seen["training"] == [name for name in smooth if "transformer" not in name]
+    deep = command.deep_networks()
+    trained = [name for name in smooth if name not in deep]
+    both = [f"{name}, {moment}" for name in trained for moment in ("initial", "trained")]
+    assert seen["fidelity"] == seen["bias"] == [*both, *(f"{name}, initial" for name in deep)]
+    assert seen["training"] == [name for name in trained if "transformer" not in name]
 
 
 def test_the_differences_of_the_command_are_those_of_its_backend() -> None:

@@ -27,7 +27,7 @@ windows = pytest.mark.parametrize(("kernel", "stride", "padding"), WINDOWS)
 
 
 def _layers(coupling: Any) -> dict[str, tuple[int, ...]]:
-    sides = (coupling.window.reached(size) for size in IMAGE[:2])
+    sides = (coupling.filter.window.reached(size) for size in IMAGE[:2])
     return {"a": IMAGE, "b": (*sides, CHANNELS)}
 
 
@@ -92,7 +92,7 @@ def test_golden_holds_forms_and_links_to_autograd(kernel: int, stride: int, padd
 @pytest.mark.parametrize("depth", [1, 2, 4])
 def test_the_gradient_of_a_deep_network_is_the_implicit_one(depth: int) -> None:
     """With tanh: a unit of relu whose drive is about zero has two slopes."""
-    network = conv_net((9, 8, 2), (3, 4, 3, 2)[:depth], 3, activation="tanh")
+    network = conv_net((20, 18, 2), (3, 4, 3, 2)[:depth], 3, activation="tanh")
     rng = np.random.default_rng(2)
     params = initial_params(network, rng, np.float64)
     x, y = rng.standard_normal((4, network.inputs)), np.eye(3)[[0, 1, 2, 0]]
@@ -132,7 +132,10 @@ def test_a_network_of_windows_halves_its_image_layer_by_layer() -> None:
     ("settings", "message"),
     [
         ({"kernel": 9}, "kernel of 9 pixels, more than the image 7 x 6 has"),
+        ({"kernel": 7, "padding": 6}, "kernel of 7 pixels, more than the image 7 x 6 has"),
+        ({"kernel": 0}, "kernel of convolution 'W' is 0"),
         ({"padding": 3}, "has padding 3, expected from 0 to 2"),
+        ({"padding": -1}, "has padding -1, expected from 0 to 2"),
         ({"padding": 0}, "makes 3 x 2 pixels of 7 x 6, but its target has 4 x 3"),
         ({"stride": 0}, "stride of convolution 'W' is 0"),
         ({"stride": 1}, "makes 7 x 6 pixels of 7 x 6, but its target has 4 x 3"),
@@ -153,3 +156,41 @@ def test_layers_that_are_no_images_are_refused() -> None:
         ChannelBias("b", "a", pixels=8).shape({"a": (3, 3, 1)})
     with pytest.raises(EngineError, match="channels of at least one layer"):
         conv_net((8, 8, 1), (), 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"image": (4, 4, 1)}, "'W_2' has a kernel of 3 pixels, more than the image 2 x 2 has"),
+        ({"channels": (4, 0)}, "layer 'layer2' has size 0"),
+        ({"first_kernel": 9}, "'W_1' has a kernel of 9 pixels, more than the image 8 x 8 has"),
+        ({"pooling": "median"}, "unknown pooling 'median'; known: none, mean, max"),
+        (
+            {"pooling": "mean", "kernel": 1, "channels": (1,) * 4},
+            "1 x 1 pixels, too few for a 2 x 2",
+        ),
+    ],
+)
+def test_networks_that_do_not_fit_their_image_are_refused(
+    settings: dict[str, Any], message: str
+) -> None:
+    whole = {"image": (8, 8, 1), "channels": (2, 2, 2), "outputs": 3, "stride": 1}
+    if "image" in settings:
+        whole["stride"] = 2
+    with pytest.raises(EngineError, match=message):
+        conv_net(**(whole | settings))
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((2, 63)), r"x has shape \(2, 63\), expected \(samples, 64\)"),
+        (np.zeros((2, 8, 8, 1)), r"x has shape \(2, 8, 8, 1\), expected \(samples, 64\)"),
+        ([np.zeros(64), np.zeros(81)], "x is not a numeric array"),
+    ],
+)
+def test_images_of_another_size_are_refused(x: Any, message: str) -> None:
+    network = conv_net((8, 8, 1), (2,), 3)
+    backend = NumbaBackend(network, initial_params(network, np.random.default_rng(0)))
+    with pytest.raises(EngineError, match=message):
+        backend.clamp(x)

@@ -10,7 +10,9 @@ from engine.arrays import BoolArray, FloatArray
 from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.coupling import Coupling
 from engine.couplings.dense import Bias, Lateral
+from engine.couplings.skip import Skip
 from engine.couplings.tokens import Embedding
 from engine.equilibrium import Equilibrium, Relaxation
 from engine.learning.estimator import Estimator, centered, estimate, four_point, one_sided
@@ -18,6 +20,7 @@ from engine.model.builders import looped_mlp
 from engine.model.network import Network
 from engine.model.params import Params
 from experiments.fuzz.strategies import Case, cases, random_params
+from golden.scalar_images import meetings
 
 TIGHT = Relaxation(3000, 1e-12)
 MANY = settings(max_examples=100)
@@ -41,11 +44,32 @@ def _touched(network: Network, unit: int) -> BoolArray:
         if isinstance(coupling, Embedding):
             block[:, inside % block.shape[1]] = 1
             continue
+        if len(network.shapes[owner]) == 3:
+            _mark_image(network, coupling, owner, inside, block)
+            continue
         if isinstance(coupling, Lateral) or coupling.layers[0] == owner != coupling.layers[-1]:
             block[inside] = 1
         if coupling.layers[-1] == owner:
             block[..., inside] = 1
     return marks.theta == 1
+
+
+def _mark_image(
+    network: Network, coupling: Coupling, owner: str, inside: int, block: FloatArray
+) -> None:
+    """Mark what a convolution, its bias or a skip has at a unit: all places read one weight."""
+    channel = inside % network.shapes[owner][-1]
+    if isinstance(coupling, Skip):
+        block[...] = 1
+    elif isinstance(coupling, Bias):
+        block[channel] = 1
+    elif coupling.layers[-1] == owner:
+        group, column = divmod(channel, block.shape[-1])
+        block.reshape(-1, *block.shape[-2:])[group, :, column] = 1
+    else:
+        filters = network.shapes[coupling.layers[-1]][-1]
+        met = meetings(coupling, network.shapes[owner], filters)
+        block.reshape(-1)[[weight for source, _, weight in met if source == inside]] = 1
 
 
 @MANY
