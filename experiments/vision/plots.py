@@ -146,7 +146,7 @@ def _draw_confusion(axes: Axes, names: list[str], counts: FloatArray) -> None:
         return
     axes.set_xticks(range(len(names)), names, rotation=90 if max(map(len, names)) > 2 else 0)
     axes.set_yticks(range(len(names)), names)
-    for row, column in zip(*np.nonzero(shares >= 0.5), strict=True):
+    for row, column in zip(*np.nonzero(shares > 0.5), strict=True):
         share = shares[row, column]
         colour = PAPER if share > 40 else SOFT
         axes.text(column, row, f"{share:.0f}", ha="center", va="center", color=colour, size=7)
@@ -193,7 +193,7 @@ PLOTS = (
     Plot(
         "confusion",
         "What EqProp takes for what",
-        "Percent of each class of the test part, over all seeds; shares below 0.5 are left out. "
+        "Percent of each class of the test part, over all seeds; what rounds to zero is left out. "
         "Shades go with the square root.",
         lambda roster, summary, runs: draw_confusions(runs),
     ),
