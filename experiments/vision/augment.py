@@ -1,4 +1,4 @@
-"""Other views of training images: mirrored, or shifted by some pixels. All contestants see the same.
+"""Other views of training images, mirrored or shifted; all contestants see the same.
 
 The views of a run come from a generator of their own, so that the order of the batches is what it
 is without them.
@@ -12,7 +12,7 @@ from experiments.tasks import Image
 MIRROR, SHIFT = "mirror", "shift"
 KNOWN = (MIRROR, SHIFT)
 SMALLEST = 14
-"""An image of so many pixels a side is shifted by one of them at most, one of twice as many by two."""
+"""Pixels a side of an image that is shifted by one of them at most; of twice as many, by two."""
 
 
 class Views:
