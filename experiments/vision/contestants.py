@@ -135,10 +135,11 @@ def start_params(network: Network, x: FloatArray, cap: float, seed: int) -> Para
 
 def compile_kernels() -> None:
     """Compile what the runs will need, once, before several processes want it at the same time."""
-    settings = VisionSettings(layers="1/1-1/1", epochs=1)
-    network = conv_stack((1, 1, 1), settings.layers, settings.kernel, settings.activation, 2)
+    settings = VisionSettings(layers="1-1", epochs=1)
+    side = settings.kernel
+    network = conv_stack((side, side, 1), settings.layers, side, settings.activation, 2)
     backend = NumbaBackend(network, initial_params(network, np.random.default_rng(0)))
-    fit(backend, [[0.0], [1.0]], [0, 1], settings.training(network, 0))
+    fit(backend, np.eye(2, network.inputs), [0, 1], settings.training(network, 0))
 
 
 def _make_backend(network: Network, params: Params, device: str) -> Backend:

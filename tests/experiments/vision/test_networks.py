@@ -23,8 +23,8 @@ def test_a_plan_is_channels_and_strides():
 
 @pytest.mark.parametrize("kernel", [3, 5])
 def test_equal_strides_give_the_network_of_the_engine(kernel):
-    ours = conv_stack(IMAGE, "4/2-5/2", kernel, "relu", 10)
-    theirs = conv_net(IMAGE, (4, 5), 10, kernel=kernel, stride=2)
+    ours = conv_stack((11, 10, 3), "4/2-5/2", kernel, "relu", 10)
+    theirs = conv_net((11, 10, 3), (4, 5), 10, kernel=kernel, stride=2)
     assert ours.layers == theirs.layers
     assert set(ours.couplings) == set(theirs.couplings)
     assert ours.readout == theirs.readout

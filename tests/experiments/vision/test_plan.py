@@ -43,7 +43,8 @@ def test_every_name_has_a_title_and_every_goal_is_a_task_of_the_full_table():
 
 @every_task
 def test_every_network_can_be_built(task):
-    for layers in (BUDGETS[task.name].layers, *NETWORKS.values()):
+    large = NETWORKS.values() if task.name != "digits" else ()
+    for layers in (BUDGETS[task.name].layers, *large):
         network = replace(BUDGETS[task.name], layers=layers).network(task)
         assert network.inputs == task.inputs
         assert network.outputs == task.classes
