@@ -77,9 +77,10 @@ class Vision:
 
 def vision_of(coupling: Coupling, network: Network) -> Vision | None:
     """Return what a coupling is as a convolution; `None` if it is none."""
-    link, window = network.links.get(coupling.name), getattr(coupling, "window", None)
-    if link is None or window is None:
+    link, seeing = network.links.get(coupling.name), getattr(coupling, "filter", None)
+    if link is None or seeing is None:
         return None
+    window = seeing.window
     image: Any = getattr(coupling, "image", network.shapes[link.source])
     same = np.array_equal(link.gather, window.gather(image))
     return Vision(link, window, image) if same else None

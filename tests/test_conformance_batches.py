@@ -18,7 +18,7 @@ from tests.conformance import (
     Trial,
     around,
     assert_close,
-    image,
+    stepped,
 )
 
 BETA = 0.2
@@ -109,7 +109,7 @@ def test_the_residual_of_a_sample_that_ran_out_is_that_before_its_last_step(tria
             found = trial.backend.settle(
                 trial.clamped, BETA, Relaxation(steps, 0.0, solver), trial.uneven
             )
-            expected = np.abs(image(trial, state, BETA) - state).max(-1)
+            expected = np.abs(stepped(trial, state, BETA, solver) - state).max(-1)
             assert_close(found.residual, expected, trial.candidate.error)
             state = found.state
 

@@ -132,7 +132,9 @@ class NumbaBackend(Backend):
 
     def _rooms(self, plan: Plan, samples: int) -> list[Results]:
         """Return room for where each stage ends; of the first one also for its drive."""
-        handed_on = _is_refreshed(plan) or _is_displaced_after(plan)
+        # A kernel of its own adds to all its ends, also to those that had their turn.
+        whole = not self._tables.own or plan[0][1].solver == "fixed_point"
+        handed_on = _is_refreshed(plan) or (whole and _is_displaced_after(plan))
         return [
             new_results(
                 self.network,

@@ -30,17 +30,17 @@ class Window(NamedTuple):
         return (size + 2 * self.padding - self.kernel) // self.stride + 1
 
     def check(self, what: str, source: Image) -> None:
-        """Refuse an image that it does not fit; a border of zeros makes none larger."""
+        """Refuse an image that it does not fit: each weight must see a pixel at some place."""
         for name in ("kernel", "stride"):
             check_count(f"{name} of {what}", getattr(self, name))
         if not 0 <= self.padding < self.kernel:
             raise EngineError(
                 f"{what} has padding {self.padding}, expected from 0 to {self.kernel - 1}."
             )
-        if self.kernel > min(source[:2]):
+        if self.kernel > min(source[:2]) + self.padding:
             raise EngineError(
-                f"{what} has a kernel of {self.kernel} pixels, more than the image "
-                f"{source[0]} x {source[1]} has."
+                f"{what} has a kernel of {self.kernel} pixels, larger than the image "
+                f"{source[0]} x {source[1]}: some of its weights never see a pixel."
             )
 
     def gather(self, source: Image) -> IntArray:

@@ -1,7 +1,7 @@
 """Convolutional networks: one that relaxes, and the feed-forward network with the same layers."""
 
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 from adapters.torch_arrays import torch
 from engine.arrays import FloatArray
@@ -48,7 +48,8 @@ def conv_stack(image: Image, layers: str, kernel: int, activation: str, classes:
 
 def kernels_of(network: Network) -> list[InputConvolution | Convolution]:
     """Return the convolutions of a network from the image upwards."""
-    return [c for c in network.couplings if isinstance(c, InputConvolution | Convolution)]
+    seeing: list[Any] = [c for c in network.couplings if hasattr(c, "filter")]
+    return seeing
 
 
 def filters_of(block: FloatArray, kernel: int) -> FloatArray:

@@ -17,7 +17,7 @@ NETWORKS = {
     "squared": layered((3, 4, 2), "hard_sigmoid", "squared_error"),
     "convolution": conv_net((3, 4, 2), (2, 3), 2),
 }
-FEW = Relaxation(2, 1e-12)
+FEW = Relaxation(2, 1e-12, displaced=False)
 """Each step is a run of Brian2, which is slow to start."""
 
 

@@ -61,7 +61,7 @@ NETWORKS = {
     "one layer": conv_net((5, 7, 2), (3,), 3, stride=3, activation="tanh"),
     "stride 1": conv_net((5, 4, 1), (2, 3), 3, kernel=2, stride=1, activation="hard_sigmoid"),
     "deep": conv_net((13, 11, 2), (2, 3, 4, 2), 3, activation="tanh"),
-    "wide windows": conv_net((9, 14, 1), (2, 3, 2), 3, kernel=5, stride=3),
+    "wide windows": conv_net((19, 26, 1), (2, 3, 2), 3, kernel=5, stride=3),
     "plain bias": plain_bias(),
     "fork": two_eyes(),
 }

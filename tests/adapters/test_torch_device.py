@@ -425,7 +425,8 @@ def test_an_automatic_beta_is_that_of_the_beginning_of_the_epoch() -> None:
         return relax(clamped, plan, start)
 
     backend.relax = recorded  # type: ignore[method-assign]
-    fit(backend, x, y, Training(epochs=3, batch_size=8, optimizer=SGD(2.0)))
+    states = Relaxation(15, displaced=False)
+    fit(backend, x, y, Training(epochs=3, batch_size=8, nudged=states, optimizer=SGD(2.0)))
     betas = np.reshape(asked, (3, -1))
     assert (betas == betas[:, :1]).all()
     assert len(set(betas[:, 0])) > 1

@@ -1,6 +1,7 @@
 """Counts come from the run: they equal the closed formula and an instrumented scalar reference."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -52,8 +53,8 @@ def _one_estimate(backend: Backend, relaxation: Relaxation) -> list[int]:
 
     backend._relax_one = watched  # type: ignore[method-assign]
     clamped = backend.clamp(*_batch(backend.network))
-    gradient = np.zeros(backend.network.size)
-    estimate(backend, clamped, centered(0.25), gradient, relaxation, relaxation)
+    gradient, states = np.zeros(backend.network.size), replace(relaxation, displaced=False)
+    estimate(backend, clamped, centered(0.25), gradient, relaxation, states)
     return evaluations
 
 

@@ -1,7 +1,7 @@
 """A link is the coupling it comes from, and a coupling that nobody knew runs as its link."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -314,7 +314,8 @@ def test_an_unknown_link_runs_in_brian2_too() -> None:
     found = []
     for make in (NumbaBackend, brian2_backend.Brian2Backend):
         backend, gradient = make(network, params), np.zeros(network.size)
-        report = estimate(backend, backend.clamp(x, y), centered(0.1), gradient, way)
+        states = replace(way, displaced=False)
+        report = estimate(backend, backend.clamp(x, y), centered(0.1), gradient, way, states)
         found.append((gradient, report.free_steps))
     np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-9)
     assert found[0][1] == found[1][1]
