@@ -105,7 +105,7 @@ def plain_steps(residuals: Sequence[float]) -> list[int | None]:
 def reports_are_true(case: Case) -> None:
     """Recomputed from the phases one by one, of which some samples do not settle."""
     rounding = 8 * float(np.finfo(case.params.theta.dtype).eps)
-    free, nudged = Relaxation(4, 1e-2), Relaxation(2, 1e-1)
+    free, nudged = Relaxation(4, 1e-2), Relaxation(2, 1e-1, displaced=False)
     for name in NAMES:
         _, report = _estimated(case, name, free, nudged, case.start)
         betas = [beta for beta, _ in named_estimator(name, BETA) if beta != 0.0]

@@ -160,7 +160,7 @@ def test_its_kernels_transposed_by_torch_settle_there_too(name: str, tmp_path: P
     params, x = draw(network), images(network)
     write_nir(tmp_path / "net.nir", params)
     nodes = nir.read(tmp_path / "net.nir").nodes
-    windows = [c.window for c in network.couplings if hasattr(c, "window")]
+    windows = [c.filter.window for c in network.couplings if hasattr(c, "filter")]
     kernels = [torch.tensor(nodes[f"W_{k + 1}"].weight) for k in range(len(windows))]
     biases = [torch.tensor(nodes[n].v_leak[:, :1, :1].copy()) for n in network.columns]
     clamped = channels_first(x, network.couplings[0].image)

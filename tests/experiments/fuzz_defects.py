@@ -72,8 +72,9 @@ class Leaking(NumbaBackend):
 class Stale(NumbaBackend):
     """The drive that a free phase ended with is handed on, whatever solved it."""
 
-    def _room(self, rows: int, for_drive: bool = False) -> Results:
-        return super()._room(rows, for_drive=True)
+    def _rooms(self, plan: Plan, samples: int) -> list[Results]:
+        first, *others = super()._rooms(plan, samples)
+        return [first._replace(drive=np.empty_like(first.state)), *others]
 
 
 class Cold(NumbaBackend):

@@ -217,11 +217,11 @@ def test_a_corrupt_file_is_no_reason_for_digits(asked, monkeypatch, tmp_path, ca
         (["--data", "sizes.npz"], "sizes.npz is not a readable .npz of plain arrays"),
         (
             ["--data", "tiny.npz"],
-            "convolution 'W_2' has a kernel of 3 pixels, more than the image 2",
+            "convolution 'W_2' has a kernel of 3 pixels, larger than the image 1",
         ),
         (
             ["--tasks", "digits", "--network", "dchn"],
-            "convolution 'W_3' has a kernel of 3 pixels, more than the image 2 x 2 has.",
+            "convolution 'W_4' has a kernel of 3 pixels, larger than the image 1 x 1",
         ),
         (["--data", "pair.npz"], "pair.npz has only the class 0, at least 2 are needed."),
         (["--device", "mps", "--tasks", "digits"], "device 'mps' is not on this machine; it has"),
@@ -239,7 +239,7 @@ def test_bad_input_is_refused_in_one_sentence_and_leaves_nothing(
         "empty": np.zeros((12, 0, 3, 1)),
         "holed": np.full((12, 3, 3), np.nan),
         "sizes": several,
-        "tiny": np.zeros((12, 4, 4)),
+        "tiny": np.zeros((12, 2, 2)),
     }
     for name, x in arrays.items():
         np.savez(tmp_path / f"{name}.npz", x=x, y=y)
