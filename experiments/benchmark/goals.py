@@ -129,12 +129,12 @@ def _first_goal(measured: Measurements) -> Goal:
 
 def _image_goals(races: Sequence[ImageRace]) -> list[Goal]:
     goals: list[Goal] = []
-    for task, threads in dict.fromkeys((race.task, race.threads) for race in races):
-        here = {r.contestant: r for r in races if (r.task, r.threads) == (task, threads)}
+    for network, threads in dict.fromkeys((race.network, race.threads) for race in races):
+        here = {r.contestant: r for r in races if (r.network, r.threads) == (network, threads)}
         eqprop, backprop, plain = (
             here[name] for name in (convolution.EQPROP, convolution.BACKPROP, convolution.PLAIN)
         )
-        what = f"convolution, {task}, {eqprop.network}"
+        what = f"convolution, {network}"
         gain = plain.over_eqprop
         goals.append(
             Goal(

@@ -41,9 +41,10 @@ METHOD = (
     "tensors and the faster of torch's Adam implementations. BPTT goes through all the steps that "
     "EqProp's free phase may take; a second one stops where EqProp stops on average.",
     "Convolutional networks: EqProp sweeps a fixed number of times, nudges once by a displacement "
-    "and starts calibrated. In plain torch operations it does the same, without autograd. Both "
-    "contestants in torch have their images beforehand in the layout in which torch is faster, "
-    "with the channels of a pixel side by side.",
+    "and starts calibrated. In plain torch operations it does the same, without autograd. To "
+    "tolerance it sweeps as often as the vision experiment has it. Smaller images get a border of "
+    "zeros, grey ones equal channels. Both contestants in torch have their images beforehand in "
+    "the layout in which torch is faster, with the channels of a pixel side by side.",
     "Memory is the resident memory of a process of its own, the allocator of torch included.",
 )
 

@@ -171,18 +171,18 @@ def first_step_table(first: FirstStep) -> Table:
 
 def images_table(races: Sequence[ImageRace]) -> Table:
     """Return what a convolutional network costs to train, and what it has learnt."""
-    work = {(race.task, race.contestant): race.macs for race in races}
     rows: list[tuple[Cell, ...]] = []
     for race in races:
-        least = min(macs for (task, _), macs in work.items() if task == race.task)
+        least = min(r.macs for r in races if r.network == race.network and r.macs is not None)
+        macs = NONE if race.macs is None else f"{race.macs:.1f}\n({race.macs / least:.2f} x)"
         rows.append(
             (
-                f"{race.task}, {race.network}",
+                f"{race.task},\n{race.network}",
                 race.contestant,
                 str(race.threads),
                 race.epoch_seconds.text(),
                 race.ratio.text(),
-                f"{race.macs:.1f}\n({race.macs / least:.2f} x)",
+                macs,
                 f"{100 * race.accuracies[-1]:.1f}",
                 str(len(race.accuracies)),
                 race.note,
@@ -191,7 +191,7 @@ def images_table(races: Sequence[ImageRace]) -> Table:
     return Table(
         "Training convolutional networks",
         (
-            "images, layers",
+            "images, channels",
             "contestant",
             "threads",
             "epoch, s",
