@@ -1,7 +1,8 @@
 """Measure the speed of Settle as ratios inside one interleaved run.
 
-Three parts: `floor`, a relaxation against its bare matrix products; `epoch`, training against
-backprop; `growth`, time and memory against steps, width, depth and batch.
+Four parts: `floor`, a relaxation against its bare matrix products; `epoch`, training against
+backprop; `growth`, time and memory against steps, width, depth and batch; `convolution`, training
+networks of images against backprop and against EqProp in plain torch operations.
 """
 
 import argparse
@@ -16,6 +17,14 @@ from pathlib import Path
 from joblib import cpu_count
 
 from engine.errors import EngineError
+from experiments.benchmark.convolution import CONTESTS as IMAGE_CONTESTS
+from experiments.benchmark.convolution import (
+    SMALL,
+    SWEEPS,
+    find_images,
+    measure_images,
+    measure_sweeps,
+)
 from experiments.benchmark.epochs import CONTESTS, DIGITS, find_contest, measure_epochs
 from experiments.benchmark.floor import Grid, measure_floor
 from experiments.benchmark.goals import Measurements
@@ -34,9 +43,10 @@ from experiments.progress import progress_bars
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, TaskError
 
-PARTS = ("floor", "epoch", "growth")
+PARTS = ("floor", "epoch", "growth", "convolution")
 QUICK_GRID = Grid((64, 256), (16, 128), ((256, 128),), TimingEffort(0.2, fewest=3, most=20))
 QUICK_CONTESTS = (DIGITS,)
+QUICK_IMAGES = (SMALL,)
 FILES = ("report.html", "report.md", "results.json", "plots/benchmark.png")
 """Of the report, one for each folder at least."""
 
@@ -83,6 +93,12 @@ def run_parts(
         points = measure_growth(sweep, threads[0], on_note)
         first = measure_first_step(sweep, on_note)
         measured = replace(measured, exponents=fit_exponents(points), first_step=first)
+    if "convolution" in options.part:
+        contests, absent = find_images(QUICK_IMAGES if options.quick else IMAGE_CONTESTS)
+        notes += absent
+        images = [race for c, s in contests for race in measure_images(c, s, threads, on_note)]
+        swept = measure_sweeps(SWEEPS[:2] if options.quick else SWEEPS, threads[0], on_note)
+        measured = replace(measured, images=images, sweeps=swept)
     return BenchmarkResults(command, _machine(threads), measured, points, notes)
 
 

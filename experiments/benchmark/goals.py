@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from experiments.benchmark import convolution
+from experiments.benchmark.convolution import ImageRace
 from experiments.benchmark.epochs import BACKPROP, BPTT, EQPROP, Race
 from experiments.benchmark.floor import FloorCell
-from experiments.benchmark.growth import Exponents, FirstStep
+from experiments.benchmark.growth import Exponents, FirstStep, GrowthPoint, flatness
 
 FLOOR, EAGER, EPOCH, STRETCH, UNROLLED = 1.25, 1.3, 2.0, 1.3, 3.0
 FLATNESS, FIRST_SECONDS = 0.01, 3.0
+CONVOLUTION, PLAIN_TORCH = 3.0, 1.5
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Measurements:
     accuracy: float = 0.0
     exponents: Sequence[Exponents] = ()
     first_step: FirstStep | None = None
+    images: Sequence[ImageRace] = ()
+    sweeps: Sequence[GrowthPoint] = ()
 
 
 def judge_goals(measured: Measurements) -> list[Goal]:
@@ -47,6 +52,7 @@ def judge_goals(measured: Measurements) -> list[Goal]:
         races = {race.contestant: race for race in measured.races if race.threads == threads}
         goals += _epoch_goals(races, threads, measured)
     goals += [_unrolled_goal(measured), _memory_goal(measured), _first_goal(measured)]
+    goals += [*_image_goals(measured.images), _sweeps_goal(measured.sweeps)]
     return [goal for goal in goals if goal.reached is not None or goal.measured]
 
 
@@ -119,6 +125,51 @@ def _first_goal(measured: Measurements) -> Goal:
         return Goal(what, wanted, "", None)
     seconds = measured.first_step.warm.median
     return Goal(what, wanted, f"{seconds:.2f} s", seconds <= FIRST_SECONDS)
+
+
+def _image_goals(races: Sequence[ImageRace]) -> list[Goal]:
+    goals: list[Goal] = []
+    for network, threads in dict.fromkeys((race.network, race.threads) for race in races):
+        here = {r.contestant: r for r in races if (r.network, r.threads) == (network, threads)}
+        eqprop, backprop, plain = (
+            here[name] for name in (convolution.EQPROP, convolution.BACKPROP, convolution.PLAIN)
+        )
+        what = f"convolution, {network}"
+        gain = plain.over_eqprop
+        goals.append(
+            Goal(
+                f"{what}: epoch",
+                f"≤ {CONVOLUTION:.0f} x torch backprop",
+                eqprop.ratio.text(),
+                eqprop.ratio.median <= CONVOLUTION,
+                threads,
+            )
+        )
+        if threads == races[0].threads:  # only there all epochs were trained
+            goals.append(_accuracy_goal(f"{what}: accuracy", eqprop, backprop))
+        wanted = f"≥ {PLAIN_TORCH} x faster than in plain torch"
+        reached = gain.median >= PLAIN_TORCH
+        goals.append(Goal(f"{what}: EqProp", wanted, gain.text(), reached, threads))
+    return goals
+
+
+def _accuracy_goal(what: str, eqprop: ImageRace, backprop: ImageRace) -> Goal:
+    """Compare what both say of the same images: two standard errors are no difference."""
+    ours, theirs = eqprop.accuracies[-1], backprop.accuracies[-1]
+    variance = sum(share * (1.0 - share) for share in (ours, theirs)) / eqprop.held_out
+    margin = 2.0 * variance**0.5
+    text = f"{100 * ours:.1f} % against {100 * theirs:.1f} %"
+    wanted = f"≥ backprop's, ± {100 * margin:.1f}"
+    return Goal(what, wanted, text, ours >= theirs - margin, eqprop.threads)
+
+
+def _sweeps_goal(points: Sequence[GrowthPoint]) -> Goal:
+    what, wanted = "convolution: peak memory over the sweeps", "flat (± 1 %)"
+    if len(points) < 2:
+        return Goal(what, wanted, "", None)
+    flat = flatness(points)
+    span = f"{points[0].value} to {points[-1].value} sweeps"
+    return Goal(what, wanted, f"± {100 * flat:.1f} %\n({span})", flat <= FLATNESS)
 
 
 def _of(cells: Sequence[FloorCell], contestant: str) -> list[FloorCell]:

@@ -6,13 +6,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from engine.arrays import FloatArray
 from experiments.benchmark.probe import LearnerName, Setting, TrainingFootprint
 from experiments.benchmark.timing import Spread, spread
 
@@ -130,7 +131,7 @@ def fit_exponents(points: list[GrowthPoint]) -> list[Exponents]:
             if len(line) < 2:
                 continue
             values = np.log([point.value for point in line])
-            extra = np.array([float(max(point.footprint.extra, 1)) for point in line])
+            extra = _extra(line)
             seconds = [point.footprint.seconds for point in line]
             found.append(
                 Exponents(
@@ -138,10 +139,20 @@ def fit_exponents(points: list[GrowthPoint]) -> list[Exponents]:
                     learner,
                     float(np.polyfit(values, np.log(seconds), 1)[0]),
                     float(np.polyfit(values, np.log(extra), 1)[0]),
-                    float(np.abs(extra / extra.mean() - 1).max()),
+                    flatness(line),
                 )
             )
     return found
+
+
+def flatness(points: Sequence[GrowthPoint]) -> float:
+    """Return the largest deviation of the extra memory from its mean, as a share of it."""
+    extra = _extra(points)
+    return float(np.abs(extra / extra.mean() - 1).max())
+
+
+def _extra(points: Sequence[GrowthPoint]) -> FloatArray:
+    return np.array([float(max(point.footprint.extra, 1)) for point in points])
 
 
 def measure_first_step(sweep: Sweep, on_point: Callable[[str], None]) -> FirstStep:

@@ -56,7 +56,8 @@ class EqPropLearner:
     def note(self) -> str:
         """How many steps the free and the nudged phases took in the last epoch."""
         free, nudged = np.mean(self._steps, axis=0)
-        return f"{free:.1f} + 2 x {nudged:.1f} steps"
+        nudges = sum(beta != 0.0 for beta, _ in self._training.phases(self._backend))
+        return f"{free:.1f} + {nudges} x {nudged:.1f} steps"
 
     def train_epoch(self) -> None:
         """Go once through the training part."""

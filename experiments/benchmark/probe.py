@@ -19,6 +19,8 @@ from experiments.pool import watch_parent
 
 LearnerName: TypeAlias = Literal["eqprop", "bptt"]
 
+IMAGE = (28, 28, 1)
+"""What a convolutional network sees."""
 STEADY = 3
 """Training steps that are timed, after one that is not."""
 
@@ -35,6 +37,8 @@ class Setting:
     batch: int = 128
     inputs: int = 64
     threads: int = 1
+    channels: tuple[int, ...] = ()
+    """Those of the layers of a convolutional network, in place of all other sizes of a network."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,9 @@ def measure(setting: Setting) -> TrainingFootprint:
 
         torch.set_num_threads(setting.threads)
     with threadpool_limits(setting.threads, user_api="blas"):
-        _train(Setting(setting.learner, steps=2, width=8, depth=setting.depth, batch=4), 2)
+        few = tuple(2 for _ in setting.channels)
+        small = Setting(setting.learner, 2, 8, setting.depth, batch=4, channels=few)
+        _train(small, 2)
         before = resident()
         forget_peak()
         seconds = _train(setting, STEADY + 1)
@@ -72,7 +78,7 @@ def _train(setting: Setting, count: int) -> float:
     from engine import Adam, NumbaBackend, Relaxation, SpectralCap, Training, initial_params
     from engine.learning.run import Run
     from engine.learning.training import Step, train_step
-    from engine.model.builders import layered, looped_mlp
+    from engine.model.builders import conv_net, layered, looped_mlp
 
     step: Step = train_step
     if setting.learner == "bptt":
@@ -80,16 +86,19 @@ def _train(setting: Setting, count: int) -> float:
 
         step = bptt_step
     rng = np.random.default_rng(0)
-    if setting.depth == 1:
+    if setting.channels:
+        network = conv_net(IMAGE, setting.channels, 10)
+    elif setting.depth == 1:
         network = looped_mlp(setting.inputs, setting.width, 10)
     else:
         network = layered((setting.inputs, *[setting.width] * setting.depth, 10))
     backend = NumbaBackend(network, initial_params(network, rng))
-    way = Relaxation(setting.steps, 0.0)
+    way = Relaxation(setting.steps, 0.0, "sweeps" if setting.channels else "fixed_point")
     cap = SpectralCap(0.95, method="power")  # the exact projection is not what grows here
-    training = Training(beta=0.02, free=way, nudged=way, optimizer=Adam(1e-4), cap=cap)
+    beta = "auto" if setting.channels else 0.02
+    training = Training(beta=beta, free=way, nudged=way, optimizer=Adam(1e-4), cap=cap)
     run = Run.start(network, 2, np.float32, seed=0)
-    x = rng.standard_normal((setting.batch, setting.inputs)).astype(np.float32)
+    x = rng.standard_normal((setting.batch, network.inputs)).astype(np.float32)
     y = np.eye(10, dtype=np.float32)[rng.integers(10, size=setting.batch)]
     seconds = []
     for _ in range(count):

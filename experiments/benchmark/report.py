@@ -18,7 +18,9 @@ from experiments.benchmark.report_tables import (
     floor_table,
     goals_table,
     growth_table,
+    images_table,
     races_table,
+    sweeps_table,
 )
 from experiments.records import write_bytes, write_text
 from experiments.reporting.document import Bullets, Code, Document, Figure, Section, Table
@@ -38,6 +40,11 @@ METHOD = (
     "Backprop is torch's own, on a feed-forward ReLU network of the same size, with the data as "
     "tensors and the faster of torch's Adam implementations. BPTT goes through all the steps that "
     "EqProp's free phase may take; a second one stops where EqProp stops on average.",
+    "Convolutional networks: EqProp sweeps a fixed number of times, nudges once by a displacement "
+    "and starts calibrated. In plain torch operations it does the same, without autograd. To "
+    "tolerance it sweeps as often as the vision experiment has it. Smaller images get a border of "
+    "zeros, grey ones equal channels. Both contestants in torch have their images beforehand in "
+    "the layout in which torch is faster, with the channels of a pixel side by side.",
     "Memory is the resident memory of a process of its own, the allocator of torch included.",
 )
 
@@ -92,6 +99,10 @@ def result_tables(results: BenchmarkResults) -> list[Table]:
         tables += [growth_table(results.points), exponents_table(measured.exponents)]
     if measured.first_step is not None:
         tables.append(first_step_table(measured.first_step))
+    if measured.images:
+        tables.append(images_table(measured.images))
+    if measured.sweeps:
+        tables.append(sweeps_table(measured.sweeps))
     return tables
 
 

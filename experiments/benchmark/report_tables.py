@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from experiments.benchmark.convolution import ImageRace
 from experiments.benchmark.epochs import Race
 from experiments.benchmark.floor import FloorCell
 from experiments.benchmark.goals import Goal, Measurements
@@ -165,4 +166,63 @@ def first_step_table(first: FirstStep) -> Table:
         "From starting Python to the end of the first training step",
         ("cache of compiled kernels", "seconds"),
         (("warm", first.warm.text()), ("empty", cold)),
+    )
+
+
+def images_table(races: Sequence[ImageRace]) -> Table:
+    """Return what a convolutional network costs to train, and what it has learnt."""
+    rows: list[tuple[Cell, ...]] = []
+    for race in races:
+        least = min(r.macs for r in races if r.network == race.network and r.macs is not None)
+        macs = NONE if race.macs is None else f"{race.macs:.1f}\n({race.macs / least:.2f} x)"
+        rows.append(
+            (
+                f"{race.task},\n{race.network}",
+                race.contestant,
+                str(race.threads),
+                race.epoch_seconds.text(),
+                race.ratio.text(),
+                macs,
+                f"{100 * race.accuracies[-1]:.1f}",
+                str(len(race.accuracies)),
+                race.note,
+            )
+        )
+    return Table(
+        "Training convolutional networks",
+        (
+            "images, channels",
+            "contestant",
+            "threads",
+            "epoch, s",
+            "times backprop",
+            "million multiply-adds",
+            "held out, %",
+            "epochs",
+            "note",
+        ),
+        tuple(rows),
+        "One epoch of each in turn. Multiply-adds are those of one image in one training step, "
+        "counted from the links of the network.",
+        text_columns=2,
+    )
+
+
+def sweeps_table(points: Sequence[GrowthPoint]) -> Table:
+    """Return the memory of a convolutional training step over its sweeps."""
+    rows = tuple(
+        (
+            f"{point.value:,}",
+            f"{1e3 * point.footprint.seconds:.1f}",
+            f"{point.footprint.extra / MEGABYTE:.1f}",
+            f"{point.footprint.peak / MEGABYTE:.0f}",
+        )
+        for point in points
+    )
+    return Table(
+        "Memory of a convolutional training step",
+        ("sweeps in each phase", "step, ms", "extra, MB", "peak, MB"),
+        rows,
+        "Each in a process of its own.",
+        text_columns=0,
     )
