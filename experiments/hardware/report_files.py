@@ -38,8 +38,8 @@ def write_report(
     machine: Mapping[str, str],
 ) -> None:
     """Write `report.md`, `report.html`, `report.json`, and PNG and SVG under `plots`."""
-    priced = (*summary.contests, *summary.costs)
-    used = {one.technology.name: one.technology for one in priced}
+    used = {contest.technology.name: contest.technology for contest in summary.contests}
+    used |= {cost.technology.name: cost.technology for cost in summary.costs}
     pictures = draw_plots(summary, technologies)
     for picture in pictures:
         write_picture(folder, picture)

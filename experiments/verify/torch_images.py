@@ -86,7 +86,7 @@ def by_torch(case: ImageCase) -> Exchange:
         weight = strength * torch.eye(channels, dtype=a.dtype)[..., None, None]
         on = torch.nn.functional.conv2d(a, weight)
         back = torch.nn.functional.conv_transpose2d(b, weight)
-        measured = torch.nn.grad.conv2d_weight(a, weight.shape, b)  # type: ignore[no-untyped-call]
+        measured = _by_weight(a, weight, b)
         trace = measured[..., 0, 0].diagonal().sum().reshape(1, 1)
         return Exchange(_pixels(back), _pixels(on), trace.numpy())
     weight = _weight(coupling, case.params[coupling.name])
@@ -101,9 +101,7 @@ def by_torch(case: ImageCase) -> Exchange:
         for size, reached in zip(a.shape[2:], heard.shape[2:], strict=True)
     ]
     back = torch.nn.functional.conv_transpose2d(heard, weight, None, stride, padding, rest, groups)
-    measured = torch.nn.grad.conv2d_weight(  # type: ignore[no-untyped-call]
-        a, weight.shape, heard, stride, padding, 1, groups
-    )
+    measured = _by_weight(a, weight, heard, stride, padding, groups)
     return Exchange(_pixels(back), _pixels(on), _block(measured, coupling))
 
 
@@ -152,6 +150,16 @@ def _from_input(case: ImageCase) -> FloatArray:
     x = _planes(case.x.reshape(SAMPLES, *coupling.image))
     weight = _weight(coupling, case.params[coupling.name])
     return _pixels(torch.nn.functional.conv2d(x, weight, None, coupling.stride, coupling.padding))
+
+
+def _by_weight(
+    a: Tensor, weight: Tensor, heard: Tensor, stride: int = 1, padding: int = 0, groups: int = 1
+) -> Tensor:
+    """Return the gradient of `heard . conv2d(a, weight)` by the weight."""
+    leaf = weight.clone().requires_grad_()
+    convolved = torch.nn.functional.conv2d(a, leaf, None, stride, padding, 1, groups)
+    (found,) = torch.autograd.grad(convolved, leaf, heard)
+    return found
 
 
 def _unpooled(b: Tensor, shape: torch.Size) -> Tensor:
