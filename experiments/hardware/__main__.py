@@ -4,6 +4,7 @@ Without options: digits on three substrates, three seeds, with the sweeps over b
 Roff / Ron and over defects. Every price has a source and a range; --technology adds your own.
 
   python -m experiments.hardware --substrate digital --bits 8 6
+  python -m experiments.hardware --network conv --no-sweeps
   python -m experiments.hardware --set crossbar.stuck=0.05 --set epochs=5 --no-sweeps
   python -m experiments.hardware --technology my.toml --technology rram_crossbar
   python -m experiments.hardware --compare a/report.json b/report.json
@@ -27,7 +28,7 @@ from experiments.hardware.compare import compare_reports
 from experiments.hardware.contest import check_prices, summarise
 from experiments.hardware.job import Job, Outcome, make_rival, network_of, run_job
 from experiments.hardware.report_files import print_summary, write_report
-from experiments.hardware.settings import LEARNERS, Settings, changed
+from experiments.hardware.settings import CONV, LEARNERS, LOOPED, NETWORKS, Settings, changed
 from experiments.hardware.sweeps import sweep_jobs
 from experiments.hardware.tune import choose, tuning_jobs
 from experiments.options import (
@@ -43,7 +44,14 @@ from experiments.pool import as_finished
 from experiments.progress import progress_bars
 from experiments.reporting.terminal_table import rich_table
 from experiments.shell import guarded, make_console
-from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
+from experiments.tasks import (
+    TASKS,
+    Task,
+    TaskError,
+    find_task,
+    images_from_file,
+    task_from_file,
+)
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.digital import DIGITAL
 from hw_sim.prices.technology import (
@@ -82,15 +90,20 @@ def measure(options: argparse.Namespace, command: str, console: Console) -> None
     check_prices(substrates, technologies, chosen)
     task = _task(options)
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
-    pairs = [(learner, substrate) for substrate in substrates for learner in LEARNERS]
-    jobs = [Job(task, *pair, seed, settings) for seed in seeds for pair in pairs]
+    learners = NETWORKS[options.network]
+    jobs = [
+        Job(task, learner, substrate, seed, settings, network=options.network)
+        for seed in seeds
+        for substrate in substrates
+        for learner in learners
+    ]
     sweeps = []
     if not options.no_sweeps:
-        sweeps = sweep_jobs(task, substrates, settings, seeds[:SWEEP_SEEDS])
-    prepare_output(options.out, "report.html", "report.md", "report.json", "plots/energy.png")
-    networks = {job.learner: network_of(job) for job in jobs}
+        sweeps = sweep_jobs(task, substrates, settings, seeds[:SWEEP_SEEDS], options.network)
+    networks = {job.learner: network_of(job) for job in jobs}  # refuses what does not fit
     if sweeps:
         networks["sweep"] = network_of(sweeps[0])
+    prepare_output(options.out, "report.html", "report.md", "report.json", "plots/energy.png")
     outcomes = run_all([*jobs, *sweeps], options.workers)
     target = None if options.target is None else options.target / 100
     main_runs, swept = outcomes[: len(jobs)], outcomes[len(jobs) :]
@@ -102,7 +115,8 @@ def measure(options: argparse.Namespace, command: str, console: Console) -> None
 
 def tune(options: argparse.Namespace, console: Console) -> None:
     """Try the grid on the validation part and print the best of each contender."""
-    jobs = tuning_jobs(_task(options), _substrates(options), _settings(options))
+    given = _task(options), _substrates(options), _settings(options)
+    jobs = tuning_jobs(*given, options.network)
     for (learner, substrate), (label, accuracy) in choose(run_all(jobs, options.workers)).items():
         console.print(f"{learner} on {substrate}: {label} ({accuracy:.2%} on the validation part)")
 
@@ -158,7 +172,10 @@ def _technologies(options: argparse.Namespace) -> tuple[dict[str, Technology], l
 
 
 def _task(options: argparse.Namespace) -> Task:
-    return task_from_file(options.data) if options.data else find_task(options.task)
+    if not options.data:
+        return find_task(options.task)
+    read = images_from_file if options.network == CONV else task_from_file
+    return read(options.data)
 
 
 def _machine() -> dict[str, str]:
@@ -182,6 +199,12 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--task", default="digits", metavar="NAME", help=f"{', '.join(TASKS)} (digits)")
     add("--data", type=named_path, metavar="FILE", help="your own task: .npz with x and y, or .csv")
+    add(
+        "--network",
+        choices=list(NETWORKS),
+        default=LOOPED,
+        help="looped, or conv: two layers of pixels, on which rivals are not counted (looped)",
+    )
     add("--substrate", action="append", metavar="NAME", help=f"{', '.join(CHIPS)} (all)")
     add("--bits", type=int, nargs="+", metavar="N", help="digital: bits of a weight, of a state")
     add(

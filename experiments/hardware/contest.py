@@ -127,6 +127,23 @@ def scaled(value: Range, factor: float) -> Range:
     return Range(factor * value.nominal, factor * value.low, factor * value.high)
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What EqProp alone takes on a substrate in a technology, where no rival is counted.
+
+    Bills are of all seeds together: of training to the target, and of all test inferences.
+    """
+
+    substrate: str
+    technology: Technology
+    trained: Bill
+    once: Bill
+    seeds: int
+    inferences: int
+    steps: float
+    """Mean steps of a sample over all its phases, until the target."""
+
+
 Group = tuple[Outcome, ...]
 """The seeds of one contender."""
 
@@ -140,6 +157,8 @@ class Summary:
     """By substrate: the accuracy to which all learners are trained there."""
     outcomes: Mapping[tuple[str, str], Group]
     contests: tuple[Contest, ...]
+    costs: tuple[Cost, ...]
+    """Of EqProp, on a network where no rival is counted; else none."""
     missing: tuple[str, ...]
     sweeps: Group
     networks: Mapping[str, Network]
@@ -194,7 +213,18 @@ def summarise(
         for rival in RIVALS
         if {("eqprop", substrate), (rival, substrate)} <= usable
     ]  # fmt: skip
-    return Summary(task, goals, groups, tuple(contests), tuple(late), tuple(sweeps), networks)
+    costs = []
+    if not any(rival in networks for rival in RIVALS):
+        late.append("backprop and BPTT, which are counted for networks of one layer only")
+        costs = [
+            _cost(groups["eqprop", substrate], technologies[name], goals[substrate], networks)
+            for substrate, chip in CHIPS.items()
+            for name in chosen or chip.technologies
+            if ("eqprop", substrate) in usable
+        ]
+    return Summary(
+        task, goals, groups, tuple(contests), tuple(costs), tuple(late), tuple(sweeps), networks
+    )
 
 
 def _contest(
@@ -204,21 +234,38 @@ def _contest(
     goal: float,
     networks: Mapping[str, Network],
 ) -> Contest:
-    bills = []
-    for group in (ours, theirs):
-        design = design_of(group[0], networks[group[0].learner])
-        epochs = [outcome.first_epoch(goal) or 0 for outcome in group]
-        trained, once = OpCounts(), OpCounts()
-        for outcome, epoch in zip(group, epochs, strict=True):
-            trained += outcome.counts_at(epoch)
-            once += OpCounts.from_rows(tuple(row) for row in outcome.inference)
-        worn = max(o.curve[e - 1].most_writes for o, e in zip(group, epochs, strict=True))
-        bills += [Bill(technology, design, trained, worn), Bill(technology, design, once)]
+    bills = [bill for group in (ours, theirs) for bill in _bills(group, technology, goal, networks)]
     return Contest(
         ours[0].substrate, technology, theirs[0].learner, bills[0], bills[2], len(ours),
-        bills[1], bills[3], sum(outcome.n_test for outcome in ours),
-        float(np.mean([o.steps_until(o.first_epoch(goal) or 0) for o in ours])),
+        bills[1], bills[3], sum(outcome.n_test for outcome in ours), _mean_steps(ours, goal),
     )  # fmt: skip
+
+
+def _cost(
+    group: Group, technology: Technology, goal: float, networks: Mapping[str, Network]
+) -> Cost:
+    trained, once = _bills(group, technology, goal, networks)
+    tests = sum(outcome.n_test for outcome in group)
+    steps = _mean_steps(group, goal)
+    return Cost(group[0].substrate, technology, trained, once, len(group), tests, steps)
+
+
+def _bills(
+    group: Group, technology: Technology, goal: float, networks: Mapping[str, Network]
+) -> tuple[Bill, Bill]:
+    """Price training to the goal, and all inferences of the test parts."""
+    design = design_of(group[0], networks[group[0].learner])
+    epochs = [outcome.first_epoch(goal) or 0 for outcome in group]
+    trained, once = OpCounts(), OpCounts()
+    for outcome, epoch in zip(group, epochs, strict=True):
+        trained += outcome.counts_at(epoch)
+        once += OpCounts.from_rows(tuple(row) for row in outcome.inference)
+    worn = max(o.curve[e - 1].most_writes for o, e in zip(group, epochs, strict=True))
+    return Bill(technology, design, trained, worn), Bill(technology, design, once)
+
+
+def _mean_steps(group: Group, goal: float) -> float:
+    return float(np.mean([o.steps_until(o.first_epoch(goal) or 0) for o in group]))
 
 
 def design_of(outcome: Outcome, network: Network) -> Design:

@@ -8,14 +8,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from engine.arrays import FloatArray, IntArray
-from engine.errors import NudgeWarning
+from engine.errors import EngineError, NudgeWarning
 from engine.learning.predict import evaluate
 from engine.learning.run import Epoch
 from engine.learning.training import fit, train_step
-from engine.model.builders import looped_mlp
+from engine.model.builders import conv_net, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
-from experiments.hardware.settings import Settings
+from experiments.hardware.settings import CONV, LOOPED, Settings
 from experiments.tasks import Task
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.substrate import Substrate
@@ -36,6 +36,7 @@ class Job:
     seed: int
     settings: Settings
     label: str = ""
+    network: str = LOOPED
 
 
 @dataclass(frozen=True)
@@ -83,9 +84,18 @@ class Outcome:
 
 
 def network_of(job: Job) -> Network:
-    """Return the network that a job trains."""
+    """Return the network that a job trains, or refuse a task that it cannot see."""
+    if job.network == CONV:
+        return _conv_of(job.task, job.settings.channels)
     sizes = job.task.inputs, job.settings.hidden, job.task.classes
     return feedforward(*sizes) if job.learner == "backprop" else looped_mlp(*sizes)
+
+
+def _conv_of(task: Task, channels: int) -> Network:
+    """Build two layers of pixels with strides of two: tanh and links, as chips have them."""
+    if task.image is None:
+        raise EngineError(f"--network {CONV} needs images, but task '{task.name}' has none.")
+    return conv_net(task.image, (channels, 2 * channels), task.classes, activation="tanh")
 
 
 def run_job(job: Job) -> Outcome:

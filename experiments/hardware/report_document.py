@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from experiments.hardware.contest import Contest, Summary
+from experiments.hardware.cost_tables import cost_names, cost_sentence, cost_table
 from experiments.hardware.report_tables import (
     LEARNER_TITLES,
     break_even_tables,
@@ -37,19 +38,23 @@ METHOD = (
     "assumptions, each with a range, a source and a status.",
     "Training uses the training part; the epoch at which the target is reached is read from the "
     "validation part; accuracies are of the test part after the last epoch.",
+    "The work of the optimizer is the only count that is a formula: a fixed number of operations "
+    "for each parameter and update.",
+    "Every product that adds to a gradient reads and writes its word in memory. A design that sums "
+    "in registers would pay less.",
+    "Not priced: leakage, clock, control, wires and drivers, the host, and the calculation of the "
+    "spectral cap. Op-count tables understate digital logic by 4 to 11 times.",
+    "Latency lets nothing overlap; events without a latency price hide behind those with one.",
+)
+
+RIVAL_METHOD = (
     "The rivals are plain backprop through one hidden layer without recurrence, and BPTT through "
     "the same looped network. Optimizer, learning rate and batches are the same for all.",
     "The rivals hold their weights in the words or cells of the same substrate, which rounds and "
     "writes their updates too; all else they calculate in double precision without noise, at the "
     "price of narrow words. This favours them. On a crossbar their matrix products are array reads "
     "between converters, on an event-driven chip every state is sent to every core in each step.",
-    "The work of the optimizer is the only count that is a formula: a fixed number of operations "
-    "for each parameter and update.",
-    "Every product that adds to a gradient reads and writes its word in memory. A design that sums "
-    "in registers would pay less, and BPTT, which adds at every step, would gain most.",
-    "Not priced: leakage, clock, control, wires and drivers, the host, and the calculation of the "
-    "spectral cap. Op-count tables understate digital logic by 4 to 11 times.",
-    "Latency lets nothing overlap; events without a latency price hide behind those with one.",
+    "Of a design that sums gradients in registers BPTT, which adds at every step, would gain most.",
 )
 
 
@@ -64,17 +69,23 @@ def build_document(
     contests = summary.contests
     singles = [c for c in contests if c.rival == "backprop"]
     sections = (
-        _section("Results", learning_table(summary), headline_table(contests)),
+        _section(
+            "Results", learning_table(summary), headline_table(contests), cost_table(summary.costs)
+        ),
         _section("Missing", Bullets(summary.missing) if summary.missing else None),
         _section("Energy", figures.get("energy"), inference_table(contests)),
         _section("When does EqProp win?", *break_even_tables(contests), figures.get("break_even")),
         _section("Which prices decide?", sensitivity_table(contests), figures.get("sensitivity")),
         _section("Time, memory, area, wear", resources_table(contests)),
         _section("Trends", trends_table(summary.sweeps), figures.get("pareto"), *_sweeps(summary)),
-        _section("Where the energy goes", *(parts_table(contest) for contest in singles)),
+        _section(
+            "Where the energy goes",
+            *(parts_table(", ".join(names(c)[:2]), c.ours, c.seeds) for c in singles),
+            *(parts_table(", ".join(cost_names(c)), c.trained, c.seeds) for c in summary.costs),
+        ),
         _section("Counts", counts_table(summary)),
         _section("Prices", prices_table(technologies)),
-        _section("How the numbers were made", *_method(command, machine)),
+        _section("How the numbers were made", *_method(summary, command, machine)),
     )
     filled = tuple(section for section in sections if section.blocks)
     return Document(TITLE, tuple(lead_sentences(summary)), filled)
@@ -94,6 +105,8 @@ def lead_sentences(summary: Summary) -> list[str]:
             sentences.append(
                 f"Energy of training by EqProp over {LEARNER_TITLES[rival]}: {'; '.join(parts)}."
             )
+    if summary.costs:
+        sentences.append(cost_sentence(summary.costs))
     if not sentences:
         sentences.append("No contest was decided: see what is missing.")
     return sentences
@@ -123,10 +136,10 @@ def _section(title: str, *blocks: Block | None) -> Section:
     return Section(title, tuple(kept))
 
 
-def _method(command: str, machine: Mapping[str, str]) -> list[Block]:
+def _method(summary: Summary, command: str, machine: Mapping[str, str]) -> list[Block]:
     rows = tuple(machine.items())
     return [
-        Bullets(METHOD),
+        Bullets(METHOD if summary.costs else (*METHOD, *RIVAL_METHOD)),
         Table("Machine", ("Part", "Version"), rows, text_columns=2),
         "The command that makes this report again:",
         Code(command),

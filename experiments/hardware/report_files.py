@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from experiments.hardware.contest import Contest, Summary, scaled
+from experiments.hardware.cost_tables import cost_table, cost_values
 from experiments.hardware.report_document import build_document, lead_sentences
 from experiments.hardware.report_plots import draw_plots
 from experiments.hardware.report_tables import (
@@ -38,6 +39,7 @@ def write_report(
 ) -> None:
     """Write `report.md`, `report.html`, `report.json`, and PNG and SVG under `plots`."""
     used = {contest.technology.name: contest.technology for contest in summary.contests}
+    used |= {cost.technology.name: cost.technology for cost in summary.costs}
     pictures = draw_plots(summary, technologies)
     for picture in pictures:
         write_picture(folder, picture)
@@ -51,7 +53,7 @@ def write_report(
 def print_summary(summary: Summary, console: Console) -> None:
     """Print the main tables and what is missing."""
     tables = [
-        learning_table(summary), headline_table(summary.contests),
+        learning_table(summary), headline_table(summary.contests), cost_table(summary.costs),
         *break_even_tables(summary.contests), trends_table(summary.sweeps),
     ]  # fmt: skip
     for table in tables:
@@ -74,6 +76,7 @@ def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> s
         "targets": summary.targets,
         "missing": summary.missing,
         "contests": [_contest_values(contest) for contest in summary.contests],
+        "costs": [cost_values(cost) for cost in summary.costs],
         "runs": [asdict(o) for group in summary.outcomes.values() for o in group],
         "sweeps": [asdict(outcome) for outcome in summary.sweeps],
     }

@@ -12,7 +12,7 @@ from experiments.hardware.settings import LEARNERS
 from experiments.reporting.document import Badge, Cell, Table, Tone
 from experiments.reporting.number_text import NONE, in_units, number, percent
 from hw_sim.chips.catalogue import CHIPS
-from hw_sim.prices.bill import Range, grouped
+from hw_sim.prices.bill import Bill, Range, grouped
 from hw_sim.prices.technology import Technology
 
 LEARNER_TITLES = {
@@ -200,18 +200,17 @@ def sensitivity_table(contests: Sequence[Contest]) -> Table:
     return Table("Sensitivity", header, tuple(rows), caption, 4)
 
 
-def parts_table(contest: Contest) -> Table:
-    """Energy of training by phase and place, and the share of each."""
+def parts_table(owner: str, bill: Bill, seeds: int) -> Table:
+    """Energy of one training of EqProp by phase, place and kind, and the share of each."""
     rows = []
     for by in ("phase", "place", "kind"):
-        parts = grouped(contest.ours.energy_parts(), by)
+        parts = grouped(bill.energy_parts(), by)
         total = sum(parts.values())
         for name, energy in sorted(parts.items(), key=lambda item: -item[1]):
             if energy > 0.0:
                 share = f"{100 * energy / total:.1f}"
-                rows.append((by, name, in_units(energy / contest.seeds, "J"), share))
-    substrate, technology, _ = names(contest)
-    title = f"EqProp, {substrate}, {technology}: energy of training"
+                rows.append((by, name, in_units(energy / seeds, "J"), share))
+    title = f"EqProp, {owner}: energy of training"
     caption = "Each of the three groups sums to the whole."
     return Table(title, ("By", "Part", "Energy", "%"), tuple(rows), caption, 2)
 

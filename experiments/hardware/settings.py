@@ -18,6 +18,9 @@ UNBOUNDED = (f"{CROSSBAR.name}.on_off_ratio",)
 """Settings that may be larger, even infinite: an ideal device has no current when it is off."""
 RIVALS = ("backprop", "bptt")
 LEARNERS = ("eqprop", *RIVALS)
+LOOPED, CONV = "looped", "conv"
+NETWORKS = {LOOPED: LEARNERS, CONV: ("eqprop",)}
+"""What `--network` knows, and who is counted on it: rivals are for one layer only."""
 BETA = 0.6
 """Came out of the tuning for every chip; the learning rates are theirs (`hw_sim.chips`)."""
 
@@ -27,6 +30,9 @@ class Settings:
     """Everything that a run depends on, apart from task, learner, substrate and seed."""
 
     hidden: int = 64
+    """Units of the looped network."""
+    channels: int = 8
+    """Of the first layer of a convolutional network; the second has twice as many."""
     epochs: int = 10
     batch_size: int = 32
     lr: float | None = None

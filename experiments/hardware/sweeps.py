@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.hardware.job import Job
-from experiments.hardware.settings import Settings
+from experiments.hardware.settings import LOOPED, Settings
 from experiments.tasks import Task
 from hw_sim.chips.crossbar import CROSSBAR, MIDDLING
 from hw_sim.chips.digital import DIGITAL
@@ -26,12 +26,21 @@ DEVICES = replace(MIDDLING, stuck=0.0, nonlinearity=2.0)
 
 
 def sweep_jobs(
-    task: Task, substrates: Sequence[str], settings: Settings, seeds: Sequence[int]
+    task: Task,
+    substrates: Sequence[str],
+    settings: Settings,
+    seeds: Sequence[int],
+    network: str = LOOPED,
 ) -> list[Job]:
     """Return the trainings of all sweeps that concern the chosen substrates."""
-    small = replace(settings, hidden=min(32, settings.hidden), epochs=min(6, settings.epochs))
+    small = replace(
+        settings,
+        hidden=min(32, settings.hidden),
+        channels=min(4, settings.channels),
+        epochs=min(6, settings.epochs),
+    )
     return [
-        Job(task, "eqprop", name, seed, small.on_chip(name, point), label)
+        Job(task, "eqprop", name, seed, small.on_chip(name, point), label, network)
         for seed in seeds
         for name, points in SWEEPS.items()
         if name in substrates

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from experiments.hardware.job import Job, Outcome
-from experiments.hardware.settings import LEARNERS, Settings
+from experiments.hardware.settings import LOOPED, NETWORKS, Settings
 from experiments.tasks import Task
 
 SEEDS = (7, 8)
@@ -16,14 +16,16 @@ LEARNING_RATES = (8e-3, 1.6e-2, 3.2e-2, 6.4e-2)
 BETAS = (0.3, 0.6, 1.0)
 
 
-def tuning_jobs(task: Task, substrates: Sequence[str], settings: Settings) -> list[Job]:
+def tuning_jobs(
+    task: Task, substrates: Sequence[str], settings: Settings, network: str = LOOPED
+) -> list[Job]:
     """Return one training for every point of the grid; a rival has no beta."""
     jobs = []
-    for substrate, learner, lr in product(substrates, LEARNERS, LEARNING_RATES):
+    for substrate, learner, lr in product(substrates, NETWORKS[network], LEARNING_RATES):
         for beta in BETAS if learner == "eqprop" else (settings.beta,):
             point = replace(settings, lr=lr, beta=beta)
             label = f"--set lr={lr:g}" + (f" --set beta={beta:g}" if learner == "eqprop" else "")
-            jobs += [Job(task, learner, substrate, seed, point, label) for seed in SEEDS]
+            jobs += [Job(task, learner, substrate, seed, point, label, network) for seed in SEEDS]
     return jobs
 
 

@@ -1,0 +1,74 @@
+"""What the report says of EqProp alone, on a network where no rival is counted."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from experiments.hardware.contest import Cost, scaled
+from experiments.hardware.report_tables import range_text, ratio_text
+from experiments.reporting.document import Table
+from experiments.reporting.number_text import NONE, in_units, number
+from hw_sim.chips.catalogue import CHIPS
+from hw_sim.prices.bill import grouped
+
+
+def cost_table(costs: Sequence[Cost]) -> Table:
+    """Energy, time and area of training to the target and of one inference."""
+    rows = []
+    for cost in costs:
+        area = cost.trained.area()
+        rows.append(
+            (
+                *cost_names(cost),
+                range_text(scaled(cost.trained.energy(), 1 / cost.seeds), "J"),
+                range_text(scaled(cost.trained.latency(), 1 / cost.seeds), "s"),
+                range_text(scaled(cost.once.energy(), 1 / cost.inferences), "J"),
+                range_text(scaled(cost.once.latency(), 1 / cost.inferences), "s"),
+                number(cost.trained.design.memory_bits / 8192, 1),
+                NONE if area is None else ratio_text(scaled(area, 1e6)),
+            )
+        )
+    header = (
+        "Substrate", "Technology", "Training: energy", "Training: time", "Inference: energy",
+        "Inference: time", "KiB", "Area, mm²",
+    )  # fmt: skip
+    caption = (
+        "Training is until the target accuracy, inference a mean over the test part. In brackets "
+        "the 5th and 95th percentile over the ranges of the prices. Memory is for one sample in "
+        "flight, optimizer included."
+    )
+    return Table("What EqProp takes", header, tuple(rows), caption, 2)
+
+
+def cost_sentence(costs: Sequence[Cost]) -> str:
+    """Say what a training takes everywhere."""
+    parts = [
+        f"{in_units(cost.trained.energy_j / cost.seeds, 'J')} on {' / '.join(cost_names(cost))}"
+        for cost in costs
+    ]
+    return f"Energy of training by EqProp to its target: {', '.join(parts)}."
+
+
+def cost_values(cost: Cost) -> dict[str, Any]:
+    """Return a cost of one training and one inference as plain values."""
+    area, seeds, tests = cost.trained.area(), cost.seeds, cost.inferences
+    return {
+        "substrate": cost.substrate,
+        "technology": cost.technology.name,
+        "energy_j": asdict(scaled(cost.trained.energy(), 1 / seeds)),
+        "latency_s": asdict(scaled(cost.trained.latency(), 1 / seeds)),
+        "inference_energy_j": asdict(scaled(cost.once.energy(), 1 / tests)),
+        "inference_latency_s": asdict(scaled(cost.once.latency(), 1 / tests)),
+        "memory": asdict(cost.trained.design.memory) | {"bits": cost.trained.design.memory_bits},
+        "area_m2": None if area is None else asdict(area),
+        "energy_j_by_place": {
+            name: value / seeds
+            for name, value in grouped(cost.trained.energy_parts(), "place").items()
+        },
+        "steps": cost.steps,
+    }
+
+
+def cost_names(cost: Cost) -> tuple[str, str]:
+    """Return substrate and technology as tables show them."""
+    return CHIPS[cost.substrate].title, cost.technology.title
