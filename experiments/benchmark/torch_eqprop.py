@@ -7,6 +7,8 @@ signal up, `conv_transpose2d` sends it down, and autograd takes no part.
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
+from torch.nn.grad import conv2d_weight
+
 from adapters.torch_arrays import torch
 from engine.arrays import FloatArray
 from engine.learning.estimator import TINY_BETA
@@ -78,7 +80,8 @@ class PlainStack:
             for k in range(top, -1, -1):
                 drive: torch.Tensor | None = None
                 if k == top:
-                    state = free.states[k] if moved[k] is None else free.states[k] + moved[k]
+                    last = moved[k]
+                    state = free.states[k] if last is None else free.states[k] + last
                     drive = self._nudge(state, y, beta)
                 for message in self._messages(k, moved):
                     drive = message if drive is None else drive + message
@@ -140,7 +143,7 @@ class PlainStack:
     def _correlate(self, k: int, below: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
         """Return what the kernel of layer `k` learns from its two ends."""
         shape = self.weights[k].shape
-        learnt: torch.Tensor = torch.nn.grad.conv2d_weight(below, shape, above, *self._windows[k])
+        learnt: torch.Tensor = conv2d_weight(below, shape, above, *self._windows[k])
         return learnt
 
 
