@@ -143,7 +143,8 @@ class PlainStack:
     def _correlate(self, k: int, below: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
         """Return what the kernel of layer `k` learns from its two ends."""
         shape = self.weights[k].shape
-        learnt: torch.Tensor = conv2d_weight(below, shape, above, *self._windows[k])
+        windows = self._windows[k]
+        learnt: torch.Tensor = conv2d_weight(below, shape, above, *windows)  # type: ignore[no-untyped-call]
         return learnt
 
 
