@@ -78,7 +78,8 @@ class PlainStack:
             for k in range(top, -1, -1):
                 drive: torch.Tensor | None = None
                 if k == top:
-                    state = free.states[k] if moved[k] is None else free.states[k] + moved[k]
+                    here = moved[k]
+                    state = free.states[k] if here is None else free.states[k] + here
                     drive = self._nudge(state, y, beta)
                 for message in self._messages(k, moved):
                     drive = message if drive is None else drive + message
@@ -140,7 +141,8 @@ class PlainStack:
     def _correlate(self, k: int, below: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
         """Return what the kernel of layer `k` learns from its two ends."""
         shape = self.weights[k].shape
-        learnt: torch.Tensor = torch.nn.grad.conv2d_weight(below, shape, above, *self._windows[k])
+        learn = torch.nn.grad.conv2d_weight  # type: ignore[attr-defined]
+        learnt: torch.Tensor = learn(below, shape, above, *self._windows[k])
         return learnt
 
 
