@@ -20,7 +20,7 @@ def keep_freed_memory() -> None:
     """Let the allocator keep what one training step frees for the next.
 
     glibc gives memory back to the kernel once more lies free than twice the largest block that it
-    ever saw freed, and each page of it costs a fault when it is asked for again: a seventh of a
+    ever saw freed, and each page of it costs a fault when it is asked for again: a tenth of a
     step on images of 32 x 32. This block is never touched, so it takes no memory.
     """
     np.empty(LEARNT, np.uint8)

@@ -7,8 +7,6 @@ signal up, `conv_transpose2d` sends it down, and autograd takes no part.
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from torch.nn.grad import conv2d_weight
-
 from adapters.torch_arrays import torch
 from engine.arrays import FloatArray
 from engine.learning.estimator import TINY_BETA
@@ -80,8 +78,8 @@ class PlainStack:
             for k in range(top, -1, -1):
                 drive: torch.Tensor | None = None
                 if k == top:
-                    last = moved[k]
-                    state = free.states[k] if last is None else free.states[k] + last
+                    here = moved[k]
+                    state = free.states[k] if here is None else free.states[k] + here
                     drive = self._nudge(state, y, beta)
                 for message in self._messages(k, moved):
                     drive = message if drive is None else drive + message
@@ -143,8 +141,8 @@ class PlainStack:
     def _correlate(self, k: int, below: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
         """Return what the kernel of layer `k` learns from its two ends."""
         shape = self.weights[k].shape
-        windows = self._windows[k]
-        learnt: torch.Tensor = conv2d_weight(below, shape, above, *windows)  # type: ignore[no-untyped-call]
+        learn = torch.nn.grad.conv2d_weight  # type: ignore[attr-defined]
+        learnt: torch.Tensor = learn(below, shape, above, *self._windows[k])
         return learnt
 
 
