@@ -17,7 +17,6 @@ from engine.compiled.backend import NumbaBackend
 from engine.couplings.convolution import Convolution, InputConvolution
 from engine.couplings.coupling import Coupling
 from engine.couplings.readout import SoftmaxReadout
-from engine.couplings.skip import Skip
 from engine.equilibrium import Relaxation
 from engine.model.network import Layer, Network
 from engine.model.params import Params
@@ -54,18 +53,15 @@ class ImageCase:
     ends: tuple[FloatArray, FloatArray]
 
     @property
-    def coupling(self) -> Convolution | Skip:
+    def coupling(self) -> Coupling:
         """The coupling between the two images."""
-        return cast("Convolution | Skip", self.network.recurrent[0])
+        return self.network.recurrent[0]
 
 
 def draw_case(
-    name: str, image: Image, coupling: Convolution | Skip, filters: int, rng: np.random.Generator
+    name: str, image: Image, target: Image, coupling: Coupling, rng: np.random.Generator
 ) -> ImageCase:
     """Draw weights, states and input for a coupling from layer `low` to layer `high`."""
-    target = image
-    if isinstance(coupling, Convolution):
-        target = (*coupling.filter.reached(f"convolution '{name}'", image), filters)
     # What comes from the input is strided too, from an image of twice the sides.
     shown = (2 * image[0], 2 * image[1], 1)
     couplings: tuple[Coupling, ...] = (InputConvolution(INPUT_BLOCK, "low", shown, 3, 2), coupling)
@@ -77,18 +73,20 @@ def draw_case(
     return ImageCase(name, network, params, x, (states[0], states[1]))
 
 
-def by_torch(case: ImageCase) -> Exchange:
+def skip_by_torch(case: ImageCase) -> Exchange:
+    """Return what a convolution of one pixel makes of a case, each channel with itself alone."""
+    a, b = map(_planes, case.ends)
+    strength = case.params[case.coupling.name].item()
+    weight = strength * torch.eye(a.shape[1], dtype=a.dtype)[..., None, None]
+    on = torch.nn.functional.conv2d(a, weight)
+    back = torch.nn.functional.conv_transpose2d(b, weight)
+    trace = _by_weight(a, weight, b)[..., 0, 0].diagonal().sum().reshape(1, 1)
+    return Exchange(_pixels(back), _pixels(on), trace.numpy())
+
+
+def convolution_by_torch(case: ImageCase) -> Exchange:
     """Return what `conv2d`, `conv_transpose2d` and `avg_pool2d` make of a case."""
-    coupling, (a, b) = case.coupling, map(_planes, case.ends)
-    if isinstance(coupling, Skip):
-        strength = case.params[coupling.name].item()
-        channels = a.shape[1]
-        weight = strength * torch.eye(channels, dtype=a.dtype)[..., None, None]
-        on = torch.nn.functional.conv2d(a, weight)
-        back = torch.nn.functional.conv_transpose2d(b, weight)
-        measured = _by_weight(a, weight, b)
-        trace = measured[..., 0, 0].diagonal().sum().reshape(1, 1)
-        return Exchange(_pixels(back), _pixels(on), trace.numpy())
+    coupling, (a, b) = cast(Convolution, case.coupling), map(_planes, case.ends)
     weight = _weight(coupling, case.params[coupling.name])
     stride, padding, groups = coupling.stride, coupling.padding, coupling.groups
     on = torch.nn.functional.conv2d(a, weight, None, stride, padding, 1, groups)
