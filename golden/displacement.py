@@ -82,14 +82,16 @@ def deep_case(depth: int, seed: int) -> Case:
     return replace(case, params=calibrated(case.params, case.x))
 
 
-def measure_depth(depth: int, seed: int, factory: Factory, trusted: Reference) -> DepthCosines:
-    """Compare layer by layer in float32, after few sweeps, with one small nudge."""
+def measure_depth(
+    depth: int, seed: int, factory: Factory, trusted: Reference, sweeps: int = NUDGED_SWEEPS
+) -> DepthCosines:
+    """Compare layer by layer in float32, after so many nudged sweeps, with one small nudge."""
     case = deep_case(depth, seed)
     network = case.network
     exact = trusted(network, case.params, case.x, case.y)
     backend = case.build(factory, np.float32)
     free = Relaxation(FREE_SWEEPS, 0.0, "sweeps")
-    nudged = Relaxation(NUDGED_SWEEPS, 0.0, "sweeps")
+    nudged = Relaxation(sweeps, 0.0, "sweeps")
     cosines = []
     for displaced in (False, True):
         found = _gradient(backend, case, one_sided(DEEP_BETA), free, nudged, displaced)
@@ -102,10 +104,12 @@ def measure_depth(depth: int, seed: int, factory: Factory, trusted: Reference) -
     return DepthCosines(depth, float(np.sqrt(np.mean(top**2) / np.mean(bottom**2))), *cosines)
 
 
-def depth_sweep(seed: int, factory: Factory, trusted: Reference) -> Iterator[DepthCosines]:
+def depth_sweep(
+    seed: int, factory: Factory, trusted: Reference, sweeps: int = NUDGED_SWEEPS
+) -> Iterator[DepthCosines]:
     """Measure networks of one layer to `DEEPEST`."""
     for depth in range(1, DEEPEST + 1):
-        yield measure_depth(depth, seed, factory, trusted)
+        yield measure_depth(depth, seed, factory, trusted, sweeps)
 
 
 def _cosine(found: FloatArray, exact: FloatArray) -> float:
