@@ -1,5 +1,6 @@
 """What rounding leaves of a gradient in single precision: nudged states against displacements."""
 
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +12,8 @@ from engine.backend import Backend
 from engine.equilibrium import Relaxation
 from engine.errors import NudgeWarning
 from engine.learning.estimator import Estimator, centered, estimate, one_sided
-from engine.learning.scale import calibrated
+from engine.learning.scale import START, calibrated
+from engine.learning.spectral import AUTO_CAP
 from engine.model.builders import conv_net
 from golden.cases import Case, Factory, initial_case
 from golden.draws import stream
@@ -25,7 +27,12 @@ ROUNDING = 1e-4
 """Relative error at any beta: the tolerance of a phase, over what contracts (a twentieth, at a cap
 of 0.95), and a few times that."""
 SETTLED = Relaxation(400, 1e-6, "sweeps")
-FREE_SWEEPS, NUDGED_SWEEPS = 12, 3
+FREE_SWEEPS = 12
+NUDGED_SWEEPS = math.ceil(
+    math.log(2 * (1 - LEAST_LAYER_COSINE)) / (2 * math.log(START * AUTO_CAP.cap))
+)
+"""What is left of a displacement after them, at the contraction of the start, turns a gradient by
+no more than the angle of that cosine: `contraction^sweeps = sqrt(2 (1 - cosine))`."""
 
 
 @dataclass(frozen=True)
