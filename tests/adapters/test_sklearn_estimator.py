@@ -109,9 +109,9 @@ def test_a_shifted_and_scaled_target_gives_a_shifted_and_scaled_prediction() -> 
 
 def test_several_targets_come_back_in_their_own_units() -> None:
     x, y = make_friedman1(200, random_state=0)
-    model = EqPropRegressor(24, batch_size=32, max_iter=60, tol=0.0, random_state=0).fit(
-        x, np.stack([y, 1e3 - y], 1)
-    )
+    model = EqPropRegressor(
+        24, batch_size=32, max_iter=60, n_iter_no_change=60, random_state=0
+    ).fit(x, np.stack([y, 1e3 - y], 1))
     found = model.predict(x)
     assert found.shape == (200, 2)
     assert np.abs(found.sum(1) - 1e3).max() < 5.0
