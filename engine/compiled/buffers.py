@@ -79,6 +79,8 @@ def new_buffers(network: Network, tables: Tables, rows: int, dtype: npt.DTypeLik
     itemsize = np.dtype(dtype).itemsize
     bits = np.int32 if itemsize == 4 else np.int64
     state, before, drive = np.empty((3, rows * network.units), dtype)
+    if tables.own:
+        drive[...] = 0  # they add to all their ends, also to those that have no turn yet
     gap = np.empty(tables.largest, dtype)
     residual = np.empty(rows, dtype)
     scratch = [one.kernels.scratch(one.sizes, rows, itemsize) for one in tables.own]
