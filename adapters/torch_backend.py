@@ -122,7 +122,9 @@ class TorchBackend(Backend):
         """Relax the betas of a stage as one batch: half the calls, of twice the rows."""
         held = (self.network, self._blocks, clamped.x, clamped.y, clamped.drive)
         batch = Phase(*held, compute=self._compute)
-        begin: Any = dynamics.activate(self.network, clamped.drive) if start is None else start
+        begin: Any = start
+        if start is None:
+            begin = dynamics.begin(self.network, clamped.drive, plan[0][1].solver)
         found: list[Equilibrium] = []
         for betas, relaxation in plan:
             begin = found[0].state if found else begin

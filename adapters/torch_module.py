@@ -101,7 +101,7 @@ class Phases:
             way = self.free.nudged(min(b for b in betas if b != 0.0), rounding)
         with torch.no_grad():
             drive = dynamics.clamped_drive(self.network, blocks, x)
-            start = dynamics.activate(self.network, drive) if start is None else start
+            start = dynamics.begin(self.network, drive, way.solver) if start is None else start
             phase = Phase(self.network, blocks, x, force, drive).nudged((beta,))
             state, steps, residual = settle(phase, start, way)
         if not bool(state.isfinite().all()):

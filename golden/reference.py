@@ -98,7 +98,10 @@ class ReferenceBackend(Backend):
         for k, row in enumerate(clamped.x):
             y = None if clamped.y is None else clamped.y[k].tolist()
             sample = _Sample(row.tolist(), y, clamped.drive[k])
-            begin = self._activate(sample.drive) if start is None else self._split(start[k])
+            if start is None:
+                begin = self._begin(sample.drive, relaxation)
+            else:
+                begin = self._split(start[k])
             if relaxation.displaced:
                 sample = replace(sample, drive=self._whole_drive(sample, begin), origin=begin)
                 begin = {name: [0.0] * len(row) for name, row in begin.items()}
@@ -216,6 +219,14 @@ class ReferenceBackend(Backend):
 
     def _shape(self, coupling: Coupling) -> tuple[int, ...]:
         return self.network.shapes[coupling.layers[0]]
+
+    def _begin(self, drive: State, relaxation: Relaxation) -> State:
+        """Where a sample starts by itself; in sweeps all layers but the first start at zero."""
+        begin = self._activate(drive)
+        for layer in self.network.layers[1:]:
+            if relaxation.solver == "sweeps":
+                begin[layer.name] = [0.0] * layer.size
+        return begin
 
     def _activate(self, drive: State) -> State:
         return {

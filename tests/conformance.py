@@ -278,11 +278,16 @@ def image(trial: Trial, state: FloatArray, beta: float = 0.0) -> FloatArray:
     return mapped
 
 
-def origin(trial: Trial) -> FloatArray:
-    """Where a relaxation begins by itself: `sigma(input drive)`."""
+def origin(trial: Trial, solver: str = "fixed_point") -> FloatArray:
+    """Where a relaxation begins by itself: `sigma(input drive)`; in sweeps the first layer alone.
+
+    What is above it begins at zero.
+    """
     blocks = trial.params.astype(np.float64)
     drive = dynamics.clamped_drive(trial.network, blocks, np.float64(trial.x))
     state: FloatArray = dynamics.activate(trial.network, drive)
+    if solver == "sweeps":
+        state[:, trial.network.layers[0].size :] = 0.0
     return state
 
 
@@ -302,7 +307,9 @@ def walk(
     A displaced relaxation starts at `start`, and returns displacements as its states.
     """
     displaced = relaxation.displaced
-    state = np.zeros((SAMPLES, trial.network.units)) if displaced else origin(trial)
+    state = (
+        np.zeros((SAMPLES, trial.network.units)) if displaced else origin(trial, relaxation.solver)
+    )
     steps, residual = np.zeros(SAMPLES, np.int64), np.full(SAMPLES, np.inf)
     settled = np.zeros(SAMPLES, bool)
     for _ in range(relaxation.max_steps):

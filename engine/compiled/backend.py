@@ -106,6 +106,8 @@ class NumbaBackend(Backend):
         begin = start if start is not None else np.empty_like(clamped.drive)
         if start is None:
             activate(self._tables.layers, clamped.drive, begin)
+            for late in self.network.late(plan[0][1].solver):
+                begin[:, self.network.columns[late]] = 0
         net, samples = new_program(self._params, self._tables), len(begin)
         ended = self._rooms(plan, samples)
         anchor = np.empty_like(begin[: samples * any(how.displaced for _, how in plan)])

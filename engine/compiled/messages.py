@@ -57,8 +57,7 @@ def pack_weights(net):
 def send(net, stage, work, turn, rows):
     """Write the recurrent drive of the layers whose turn it is.
 
-    A layer that no message, nor a nudge, has stirred is as it began: of a displacement that is
-    zero, and it sends nothing.
+    A layer that nothing has stirred is as it began, at zero, and sends nothing.
     """
     capacity, turns = len(work.order), stage.turns
     for k in range(len(turns)):

@@ -79,7 +79,8 @@ class Buffers(NamedTuple):
     before: Any
     drive: Any
     stirred: Any
-    """Whether a layer has anything to send, `(layers,)`: displacements begin with nothing."""
+    """Whether a layer has anything to send, `(layers,)`: displacements, and layers that are late,
+    begin with nothing."""
     read: Any
     """The states that are read out, of displaced samples."""
     error: Any

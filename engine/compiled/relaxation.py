@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from engine.compiled.compiler import compiled
 from engine.compiled.functions import bend, bend_further
 from engine.compiled.messages import send
@@ -18,8 +20,6 @@ def begin(net, stage, start, first, work):
     """
     count = len(work.order) // len(stage.betas)
     displaced = len(stage.origin) > 0
-    # Only messages say where they go: with a kernel of its own any layer may be reached.
-    work.stirred[:] = not displaced or len(net.own) > 0
     for p in range(len(stage.betas)):
         for k in range(count):
             row = p * count + k
@@ -30,6 +30,11 @@ def begin(net, stage, start, first, work):
                     state[:] = 0
                 else:
                     state[:] = part_of(start[first + k], layer)
+    for k in range(len(net.layers)):
+        # Only messages say where they go: with a kernel of its own any layer may be reached.
+        states = block(work.state, len(work.order), net.layers[k], len(work.order))
+        moves = not displaced and np.any(states.ravel())
+        work.stirred[k] = moves or len(net.own) > 0
     return len(work.order)
 
 
@@ -116,6 +121,10 @@ def _respond(net, stage, work, turn, rows):
         nudge(net, stage, work, rows)
     _activate(net, stage, work, turn, rows)
     if stirred.all():
+        return
+    if len(stage.origin) == 0:  # what no step changes drives a state, if nothing else does
+        for k in range(len(turns)):
+            stirred[k] = stirred[k] or turns[k] == turn
         return
     for message in net.messages:  # a layer that is told too early sends zeros
         if turns[message[TARGET]] == turn and stirred[message[SOURCE]]:

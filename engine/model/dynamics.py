@@ -80,6 +80,20 @@ def activate(network: Network, drive: Array) -> Array:
     return _join(network, parts, drive)
 
 
+def begin(network: Network, drive: Array, solver: str) -> Array:
+    """State that a relaxation starts from if none is given: `sigma` of the clamped drive.
+
+    Layers that are late (`Network.late`) are zero.
+    """
+    late = network.late(solver)
+    parts = {
+        layer.name: by_sample(layer.rule.sigma(network.of(layer.name, drive)))
+        for layer in network.layers
+        if layer.name not in late
+    }
+    return _join(network, parts, drive)
+
+
 def step(
     network: Network,
     blocks: Blocks,

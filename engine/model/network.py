@@ -216,6 +216,15 @@ class Network:
             return upwards[::-1] if nudged else upwards
         return (tuple(self.columns),)
 
+    def late(self, solver: str) -> tuple[str, ...]:
+        """Return the layers that begin at zero: in sweeps all but the first.
+
+        The first sweep is then a forward pass, in which nothing has to be sent down.
+        """
+        if solver != "sweeps":
+            return ()
+        return tuple(layer.name for layer in self.layers[1:])
+
     @cached_property
     def halves(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Two sets of layers such that every coupling joins one set to the other.

@@ -188,15 +188,15 @@ def prepare_learners(contest: ImageContest, split: Split) -> dict[str, EpochLear
 def multiply_adds(network: Network, sweeps: Sweeps) -> dict[str, int]:
     """Return those of one image in one training step, from the links of the network.
 
-    A sweep sends every recurrent link both ways. In the first nudged one nothing has moved below,
-    so it only sends down. A recurrent block learns from both of its ends.
+    A sweep sends every recurrent link both ways; the first free one only up and the first nudged
+    one only down, since the rest is still at zero. A recurrent block learns from both of its ends.
     """
     links = network.links.values()
     first = sum(link.macs for link in links if link.source == INPUT)
     inner = sum(link.macs for link in links if link.source not in (INPUT, ONE))
     reading = network.reading
     read = 0 if reading is None or reading.link is None else reading.link.macs
-    phases = 2 * sweeps.free + 2 * sweeps.nudged - 1
+    phases = 2 * sweeps.free - 1 + 2 * sweeps.nudged - 1
     eqprop = 2 * first + (phases + 2) * inner + 2 * (sweeps.nudged + 1) * read
     # Forwards, backwards to the states, and to the weights; the image needs no gradient.
     backprop = 2 * first + 3 * inner + 3 * read

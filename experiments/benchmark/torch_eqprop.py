@@ -53,16 +53,17 @@ class PlainStack:
         return named | {"W_out": self.w_out, "b_out": self.b_out}
 
     def settle(self, x: torch.Tensor, sweeps: int) -> Settled:
-        """Relax images `(samples, channels, height, width)` freely."""
+        """Relax images `(samples, channels, height, width)` freely: first forwards alone."""
         below = self.up(0, x)
-        states = [torch.relu(below)]
-        for bias, (height, width, channels) in zip(self.biases[1:], self._shapes[1:], strict=True):
-            start = torch.relu(bias)[:, None, None].expand(len(x), channels, height, width)
-            states.append(start.contiguous(memory_format=LAYOUT))
-        drives = list(states)
-        for _ in range(sweeps):
-            for k in range(len(states)):
+        states: list[torch.Tensor] = []
+        drives: list[torch.Tensor] = []
+        for sweep in range(sweeps):
+            for k in range(len(self.weights)):
                 drive = self.up(k, states[k - 1]) if k else below
+                if sweep == 0:
+                    drives.append(drive)
+                    states.append(torch.relu(drive))
+                    continue
                 if k + 1 < len(states):
                     drive = drive + self.down(k + 1, states[k + 1])
                 drives[k], states[k] = drive, torch.relu(drive)

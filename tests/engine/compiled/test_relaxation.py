@@ -166,6 +166,19 @@ def test_anderson_survives_gaps_too_small_to_square(dtype: type) -> None:
     assert np.abs(settled.state).max() < 1e-12
 
 
+def test_the_first_sweep_is_a_forward_pass() -> None:
+    backend = _backend("sweeps", np.float64)
+    backend.apply(np.full(backend.network.size, 0.1))  # biases that are not zero
+    x, _ = _batch(backend.network)
+    swept = backend.settle(backend.clamp(x), 0.0, Relaxation(1, 0.0, "sweeps")).state
+    layer, above = x, []
+    for number in (1, 2):
+        weight, bias = backend.params[f"W_{number}"], backend.params[f"b_{number}"]
+        layer = np.tanh(layer @ weight + bias)
+        above.append(layer)
+    np.testing.assert_allclose(swept, np.concatenate(above, 1), rtol=0, atol=1e-6)
+
+
 def test_converged_means_what_the_kernel_meant() -> None:
     """The residual is the float32 next to 0.3 and above it: not within a tolerance of 0.3."""
     network = Network(1, (Layer("a", (1,), "hard_sigmoid"),), (Bias("b", "a"),), SquaredError("a"))

@@ -67,7 +67,8 @@ def test_work_is_counted_message_by_message():
     image, inner, read = 16 * 9 * 2, 4 * (9 * 2) * 3, 4 * 3 * 5
     found = part.multiply_adds(network, Sweeps(free=3, nudged=2))
     assert found[BACKPROP] == 2 * image + 3 * inner + 3 * read
-    up_and_down = 3 * 2 + (1 + 2)  # the first nudged sweep only goes down
+    # The first free sweep only goes up, and the first nudged one only down.
+    up_and_down = (1 + 2 + 2) + (1 + 2)
     assert found[EQPROP] == 2 * image + (up_and_down + 2) * inner + 6 * read
     assert found[PLAIN] == found[EQPROP]
 
