@@ -101,7 +101,7 @@ def run_job(job: VisionJob, watch: Watch | None = None) -> Record:
     began = time.perf_counter()
     parts = job.task.load(job.seed)
     tuned_on = replace(parts, x_test=parts.x_valid, y_test=parts.y_valid)
-    split = parts.joined() if job.final else tuned_on
+    split = _first_images(parts.joined() if job.final else tuned_on, job.settings.images)
     torch.set_num_threads(1)
     with threadpool_limits(1), warnings.catch_warnings():
         # The report measures what a large beta does to the gradient, in place of a warning.
@@ -126,6 +126,12 @@ def run_job(job: VisionJob, watch: Watch | None = None) -> Record:
         seconds=time.perf_counter() - began,
         measures=_measures(job, trained, y),
     )
+
+
+def _first_images(split: Split, images: int) -> Split:
+    """Return a split with so many training images, or all of them for 0."""
+    last = images or len(split.x_train)
+    return replace(split, x_train=split.x_train[:last], y_train=split.y_train[:last])
 
 
 def start_params(network: Network, x: FloatArray, cap: float, seed: int) -> Params:

@@ -65,6 +65,21 @@ def test_a_final_run_trains_on_validation_and_only_measures_the_test_part(name):
     assert turned.accuracy == pytest.approx(1.0 - record.accuracy)
 
 
+def load_poisoned_behind(images, seed):
+    """All training images but the first ones hold what would spoil every result."""
+    parts = LOAD(seed).joined()
+    x_train = parts.x_train.copy()
+    x_train[images:] = np.nan
+    return replace(parts, x_train=x_train)
+
+
+@everyone
+def test_only_so_many_images_are_trained_on_as_the_settings_say(name):
+    few = run_job(make_job(name, load=partial(load_poisoned_behind, 32), images=32))
+    assert np.isfinite([point.cost for point in few.curve]).all()
+    assert [p.cost for p in few.curve] != [p.cost for p in run_job(make_job(name)).curve]
+
+
 @everyone
 def test_a_seed_is_a_run_with_one_thread_whatever_the_process_has(name):
     record = timeless(run_job(make_job(name)))
