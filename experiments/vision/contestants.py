@@ -39,6 +39,8 @@ CALIBRATED_ON = 256
 """Training images that set the scale of the starting parameters."""
 TEST_STEPS = 100
 """Most steps of a relaxation when a trained network is tested."""
+CURVE_IMAGES = 2_000
+"""Test images, the first ones, that epochs before the last are measured on: they are only drawn."""
 DIGITS_KEPT = 4
 """Of a weight that is only drawn."""
 
@@ -175,9 +177,10 @@ def _train_network(job: VisionJob, split: Split, watch: Watch) -> TrainedImages:
         if epoch.number in probed:
             truth = judge_gradient(backend, *probe, training)
             truths.update({epoch.number: truth} if truth else {})
-        said = predict_proba(backend, split.x_test, settled)
+        x_test, y_test = _measured_on(split, epoch, training)
+        said = predict_proba(backend, x_test, settled)
         cosine = truths[epoch.number].whole if epoch.number in truths else None
-        curve.append(_point(epoch, _accuracy(said, split.y_test), is_eqprop, cosine))
+        curve.append(_point(epoch, _accuracy(said, y_test), is_eqprop, cosine))
         watch(curve[-1])
 
     step: Step = train_step
@@ -198,13 +201,20 @@ def _train_feedforward(job: VisionJob, split: Split, watch: Watch) -> TrainedIma
 
     def on_epoch(epoch: Epoch) -> None:
         nonlocal said
-        said = model.probabilities(split.x_test)
-        curve.append(_point(epoch, _accuracy(said, split.y_test), False, None))
+        x_test, y_test = _measured_on(split, epoch, job.training)
+        said = model.probabilities(x_test)
+        curve.append(_point(epoch, _accuracy(said, y_test), False, None))
         watch(curve[-1])
 
     settings = job.settings
     model.fit(split.x_train, split.y_train, job.training, settings.decay, on_epoch, job.views)
     return TrainedImages(said, model.size, tuple(curve), model.filters)
+
+
+def _measured_on(split: Split, epoch: Epoch, training: Training) -> tuple[FloatArray, IntArray]:
+    """Return the test images of an epoch: all of them after the last."""
+    count = len(split.x_test) if epoch.number == training.epochs else CURVE_IMAGES
+    return split.x_test[:count], split.y_test[:count]
 
 
 def _viewed(step: Step, views: Views) -> Step:

@@ -21,6 +21,7 @@ from experiments.contest.summary import ContestSummary, summarise
 from experiments.records import Record, write_text
 from experiments.reporting.document import Bullets, Code, Document, Figure
 from experiments.reporting.markdown_page import render_block
+from experiments.vision.contestants import CURVE_IMAGES
 from experiments.vision.plots import PLOTS
 from experiments.vision.roster import DEEP, SHALLOW, roster_for
 from experiments.vision.tables import (
@@ -39,13 +40,14 @@ METHOD = (
     "the same batches, epochs, optimizer and schedule. The test part of MNIST, Fashion-MNIST and "
     "CIFAR-10 is the official one, whole.",
     "Learning rate and weight decay are chosen on the validation part from the same grid for every "
-    "contestant, with seeds that no reported run uses, and are kept in one table in the code. A "
-    "task without a choice there runs with its budget.",
+    "contestant, with seeds that no reported run uses, and are kept in one table in the code; of "
+    "large tasks on a part of the images and for a few epochs. A task without a choice there runs "
+    "with its budget.",
     "EqProp takes one nudge of a tiny beta, whose phase is iterated as a displacement from the "
     "free state; a step is a sweep over the layers.",
     "A reported run trains on training and validation together and is scored once, on the test "
-    "part, after its last epoch. The test accuracy of earlier epochs is drawn and used for "
-    "nothing else: no early stopping, no choice of an epoch.",
+    f"part, after its last epoch. The test accuracy of earlier epochs, on {CURVE_IMAGES:,} of its "
+    "images, is drawn and used for nothing else: no early stopping, no choice of an epoch.",
     "The feed-forward network has the kernels, strides, channels, activation and read-out of the "
     "network that relaxes, so as many parameters. Backprop through the steps starts where that "
     "network has settled.",

@@ -89,13 +89,30 @@ BUDGETS = {
     "fashion_mnist": replace(FEW_SWEEPS, layers="64/2-128/2", epochs=8, views="mirror"),
     "cifar10": replace(FEW_SWEEPS, layers="32/2-64/2-128/2", epochs=12, views="mirror+shift"),
     "fashion_mnist_depth7": replace(
-        FEW_SWEEPS, layers=DEPTH7, epochs=8, views="mirror", free_steps=4, bptt_steps=14
+        FEW_SWEEPS, layers=DEPTH7, epochs=6, views="mirror", free_steps=4, bptt_steps=14
     ),
 }
 USER_BUDGET = VisionSettings(layers="16/2-32/2", batch_size=32, epochs=20)
 """For images that a user brings."""
 
-CHOSEN: dict[str, dict[str, dict[str, Any]]] = {}
+CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
+    "mnist": {
+        "eqprop_conv": {"lr": 3e-3, "decay": 0.0},
+        "backprop_conv": {"lr": 3e-3, "decay": 0.0},
+    },
+    "fashion_mnist": {
+        "eqprop_conv": {"lr": 3e-3, "decay": 0.1},
+        "backprop_conv": {"lr": 3e-3, "decay": 0.1},
+    },
+    "cifar10": {
+        "eqprop_conv": {"lr": 3e-3, "decay": 0.1},
+        "backprop_conv": {"lr": 3e-3, "decay": 0.0},
+    },
+    "fashion_mnist_depth7": {
+        "eqprop_conv": {"lr": 3e-3, "decay": 0.1},
+        "backprop_conv": {"lr": 3e-3, "decay": 0.0},
+    },
+}
 """Task, contestant: what `python -m experiments.vision --tune --tasks NAME` chose.
 
 A task that is not here runs with the values of its budget.

@@ -10,6 +10,7 @@ import pytest
 
 import experiments.vision.__main__ as command
 from experiments.contest import finish
+from experiments.reporting.number_text import NONE
 from experiments.tasks import MissingDataError, TaskError
 from experiments.vision import contestants
 from experiments.vision.contestants import run_job
@@ -79,7 +80,8 @@ def test_the_table_for_a_readme_has_this_run_and_the_published_ones(finished):
     assert "16/2-32/2" in rows[2]
     assert "here" in rows[2]
     published = {"98.35", "99.03", "91.11", "88.30", "90.40", "93.90"}
-    assert {row.split("|")[-2].strip() for row in rows[3:]} == published
+    assert {row.split("|")[-3].strip() for row in rows[3:]} == published
+    assert [row.split("|")[-2].strip() == NONE for row in rows[2:]] == [False] + [True] * 6
     assert "250 + 25" in table
     assert table.strip() in (out / "report.md").read_text(encoding="utf-8")
     assert f"The table for a README: {out / 'table.md'}\n" in printed
