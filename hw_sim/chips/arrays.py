@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.arrays import FloatArray, IntArray
+from engine.arrays import IntArray
 from engine.errors import EngineError
 from engine.model.network import Network
 from hw_sim.chips.messages import Way, input_ways, readout_ways, recurrent_ways
@@ -27,17 +27,6 @@ def cells_of(network: Network) -> Any:
     for way in arrays(network):
         marks[network.blocks[way.link.block].span] = True
     return marks
-
-
-@lru_cache(maxsize=64)
-def wire_segments(network: Network) -> FloatArray:
-    """Segments of wire between a cell and its driver plus its sense amplifier."""
-    segments = np.zeros(network.size)
-    for way in arrays(network):
-        row, column = np.indices(way.shape)
-        span = network.blocks[way.link.block].span
-        segments[span] = (column + way.shape[0] - row).ravel()
-    return segments
 
 
 def arrays(network: Network) -> list[Way]:

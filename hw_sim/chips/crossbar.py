@@ -21,7 +21,7 @@ from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim.audit.recording import Trace, interpreted, recorded
 from hw_sim.chips import floating_kernels as kernels
-from hw_sim.chips.arrays import cells_of, check_settling, input_cells, wire_segments
+from hw_sim.chips.arrays import arrays, cells_of, check_settling, input_cells
 from hw_sim.chips.cells import CellArray, CrossbarConfig, converter_step
 from hw_sim.chips.chip import DENSE, Chip
 from hw_sim.chips.kernel_arguments import Analog, Endings, HeldBatch, Messages
@@ -34,6 +34,7 @@ from hw_sim.chips.messages import (
     wires,
 )
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
+from hw_sim.chips.wires import seen_conductances
 from hw_sim.counts import Footprint
 from hw_sim.events import CONVERSION, STATE_WRITE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE
 from hw_sim.places import BORDER, owners
@@ -97,17 +98,24 @@ class CrossbarBackend(Substrate):
     def _assemble(self) -> None:
         """Turn cells into the currents that a unit voltage makes, as seen through the wires."""
         self._phases = []
-        for k, array in enumerate(self.arrays):
-            theta, loud = self._theta(k), np.zeros(self.network.size)
-            cells = array.conductances
-            distance = wire_segments(self.network)[self._in_array]
-            cells = cells / (1.0 + self.config.wire_resistance * distance * cells)
-            theta[self._in_array] = self.config.weight_range * (cells[0] - cells[1])
-            loud[self._in_array] = (cells**2).sum(0)  # power of the noise of a pair
-            held = Params(self.network, theta)
-            noise = Params(self.network, loud)
+        for array in self.arrays:
+            cells = np.zeros((2, self.network.size))
+            cells[:, self._in_array] = array.conductances
+            if self.config.wire_resistance:
+                self._wire(cells)
+            held = Params(self.network, self.config.weight_range * (cells[0] - cells[1]))
+            held.theta[~self._in_array] = self._biases[~self._in_array]
+            noise = Params(self.network, (cells**2).sum(0))  # power of a pair
             scale = self.config.read_noise * self.config.weight_range
             self._phases.append(_Phase(held, noise, scale))
+
+    def _wire(self, cells: FloatArray) -> None:
+        """Put the cells of both signs, each in an array of its own, behind their wires."""
+        for way in arrays(self.network):
+            for sign in cells:
+                block = sign[self.network.blocks[way.link.block].span]
+                seen = seen_conductances(block.reshape(way.shape), self.config.wire_resistance)
+                block[:] = seen.ravel()
 
     def _drive(self, x: FloatArray) -> list[FloatArray]:
         """One drive for each set of arrays."""

@@ -10,7 +10,6 @@ from hypothesis import given
 from engine import NumbaBackend, evaluate, fit
 from engine.equilibrium import Relaxation
 from engine.errors import EngineError
-from engine.model.builders import looped_mlp
 from engine.model.params import Params
 from experiments.fuzz.strategies import Case, cases, smooth_networks
 from hw_sim.chips.cells import CellArray, CrossbarConfig, converter_step
@@ -225,19 +224,3 @@ def test_a_lateral_array_loses_its_symmetry_and_the_parameters_keep_it() -> None
 def test_bad_settings_get_one_sentence(setting: dict[str, float], message: str) -> None:
     with pytest.raises(EngineError, match=message):
         CrossbarConfig(**setting)  # type: ignore[arg-type]
-
-
-def test_a_cell_loses_by_the_wire_between_its_driver_and_its_amplifier() -> None:
-    """In row `i` and column `j` of `n` rows there are `j + n - i` segments."""
-    network, resistance = looped_mlp(3, 4, 2), 0.05
-    params = Params(network, np.zeros(network.size))
-    params["W_in"][...] = 0.6
-    config = CrossbarConfig(on_off_ratio=np.inf, wire_resistance=resistance)
-    chip = CrossbarBackend(network, params, config)
-    (drive,) = chip.clamp(np.eye(3)).drive
-    share = 0.6 / config.weight_range
-    segments = np.arange(4) + 3 - np.arange(3)[:, None]
-    plus, minus = (  # a weight is the difference of two cells, each seen through its wire
-        g / (1 + resistance * segments * g) for g in ((1 + share) / 2, (1 - share) / 2)
-    )
-    np.testing.assert_allclose(drive, config.weight_range * (plus - minus), rtol=1e-12)
