@@ -27,8 +27,8 @@ class CrossbarConfig(ChipSettings):
     """Every departure from an ideal array; the defaults are ideal but for finite Roff / Ron.
 
     Deviations are shares: `program_noise`, `cycle_variation` and `device_variation` of the range
-    or of a pulse, `read_noise` of the current of a column at full input, `drift` what a cell loses
-    between two updates, `wire_resistance` that of one segment over Ron.
+    or of a pulse, `read_noise` of the current of a cell, `drift` what a cell loses between two
+    updates, `wire_resistance` that of one segment over Ron.
     """
 
     on_off_ratio: float = 100.0

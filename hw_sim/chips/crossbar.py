@@ -24,15 +24,8 @@ from hw_sim.chips import floating_kernels as kernels
 from hw_sim.chips.arrays import arrays, cells_of, check_settling, input_cells
 from hw_sim.chips.cells import CellArray, CrossbarConfig, converter_step
 from hw_sim.chips.chip import DENSE, Chip
-from hw_sim.chips.kernel_arguments import Analog, Endings, HeldBatch, Messages
-from hw_sim.chips.messages import (
-    feeds,
-    layer_table,
-    readout_ways,
-    recurrent_ways,
-    symmetrised,
-    wires,
-)
+from hw_sim.chips.kernel_arguments import Analog, Endings, HeldBatch, Messages, Noise
+from hw_sim.chips.messages import feeds, layer_table, symmetrised, wires
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
 from hw_sim.chips.wires import seen_conductances
 from hw_sim.counts import Footprint
@@ -105,9 +98,9 @@ class CrossbarBackend(Substrate):
                 self._wire(cells)
             held = Params(self.network, self.config.weight_range * (cells[0] - cells[1]))
             held.theta[~self._in_array] = self._biases[~self._in_array]
-            noise = Params(self.network, (cells**2).sum(0))  # power of a pair
             scale = self.config.read_noise * self.config.weight_range
-            self._phases.append(_Phase(held, noise, scale))
+            power = Params(self.network, scale**2 * (cells**2).sum(0)) if scale else None
+            self._phases.append(_Phase(held, power))
 
     def _wire(self, cells: FloatArray) -> None:
         """Put the cells of both signs, each in an array of its own, behind their wires."""
@@ -124,8 +117,10 @@ class CrossbarBackend(Substrate):
         inputs = self._seen_input(x)
         for phase in self._phases:
             drive = np.zeros((len(x), self.network.units))
-            analog = self._analog(phase)._replace(noise=phase.noise_in)
-            kernels.drive_crossbar(inputs, phase.feeds, analog, self._rng, drive, tally)
+            analog = self._analog(phase)
+            kernels.drive_crossbar(
+                inputs, phase.feeds, analog, phase.noise_in, self._rng, drive, tally
+            )
             drives.append(drive)
         self._count("input", tally)
         self.counts.add("input", BORDER, "off_chip", x.size)
@@ -140,7 +135,7 @@ class CrossbarBackend(Substrate):
         adc = converter_step(config.adc_bits, config.adc_range)
         return Analog(
             looped, dac * looped, adc * looped, adc, config.adc_range, phase.noise,
-            phase.noise_apart, phase.noise_out, phase.noise_back, input_cells(self.network),
+            phase.noise_out, input_cells(self.network),
         )  # fmt: skip
 
     def _settle(
@@ -182,8 +177,12 @@ class CrossbarBackend(Substrate):
         """Relax on the arrays of the free phase."""
         ended, work = self._recorded_words(len(x), trace)
         phase, batch = self._phases[0], HeldBatch(self._drive(x)[0], y, beta)
+        analog = self._analog(phase)
+        analog = analog._replace(
+            noise=_unfollowed(analog.noise), noise_out=_unfollowed(analog.noise_out)
+        )
         interpreted(kernels)["relax_crossbar"](
-            recorded(phase.wires, trace, WIRING), recorded(batch, trace), self._analog(phase),
+            recorded(phase.wires, trace, WIRING), recorded(batch, trace), analog,
             self._rng, ended, True, steps, -1.0, work, self._tally(),
         )  # fmt: skip
         return ended.state.numbers()
@@ -202,32 +201,24 @@ class CrossbarBackend(Substrate):
 
 
 class _Phase:
-    """What the kernels need of one set of arrays."""
+    """What the kernels need of one set of arrays: currents, and the power of their noise."""
 
-    def __init__(self, held: Params, power: Params, scale: float) -> None:
-        network = held.network
+    def __init__(self, held: Params, power: Params | None) -> None:
         self.feeds, self.wires = feeds(held, np.float64), wires(held, np.float64)
-        loud_in, loud = feeds(power, np.float64), wires(power, np.float64)
-        self.noise_in: FloatArray = scale * np.sqrt(_column_sums(loud_in.messages, network.units))
-        self.noise: FloatArray = scale * np.sqrt(_column_sums(loud.messages, network.units))
-        ways = recurrent_ways(network)
-        width = max((way.shape[1] for way in ways if way.apart), default=0)
-        self.noise_apart = np.zeros((len(ways), width))
-        for row, way in zip(self.noise_apart, ways, strict=True):
-            if way.apart:
-                row[: way.shape[1]] = scale * np.sqrt(way.block(power).sum(0))
-        out: FloatArray = np.zeros((0, 0))
-        for way in readout_ways(network):
-            out = way.block(power)
-        self.noise_out: FloatArray = scale * np.sqrt(out.sum(0))
-        self.noise_back: FloatArray = scale * np.sqrt(out.sum(1))
+        network, is_on = held.network, power is not None
+        silent = Messages(*(part[:0] for part in self.feeds.messages))
+        loud_in = loud = loud_out = silent
+        if power is not None:
+            loud_in, among = feeds(power, np.float64).messages, wires(power, np.float64)
+            loud, loud_out = among.messages, among.readout
+        self.noise_in = Noise(is_on, loud_in, np.zeros((1, network.units)))
+        self.noise = Noise(is_on, loud, np.zeros((1, network.units)))
+        self.noise_out = Noise(is_on, loud_out, np.zeros((1, network.outputs)))
 
 
-def _column_sums(messages: Messages, units: int) -> FloatArray:
-    """Return what all arrays that are read once would send to each unit, were all words one."""
-    totals: FloatArray = np.zeros((1, units))
-    kernels.sum_columns(messages, totals)
-    return totals.reshape(-1)
+def _unfollowed(noise: Noise) -> Noise:
+    """Return noise that adds up numbers which carry words."""
+    return noise._replace(power=noise.power.astype(object))
 
 
 def _converted(values: FloatArray, bits: int, limit: float) -> FloatArray:

@@ -94,16 +94,18 @@ def _add_row(totals, n, word, messages, weight, columns, first, writes):
 
 
 @njit(cache=True)
-def sum_columns(messages, totals):
-    """Add to `totals (1, units)` what words of one would send through arrays that are read once."""
-    for m in range(messages.table.shape[0]):
-        if not _is_read_apart(messages, m):
-            columns = messages.table[m, COLUMNS]
-            for p in range(messages.table[m, POSITIONS]):
-                to, writes = _targets(messages, m, p)
-                for r in range(messages.table[m, ROWS]):
-                    weight = messages.table[m, BLOCK] + r * columns
-                    _add_row(totals, 0, 1.0, messages, weight, columns, to, writes)
+def _heard(current, power, step, limit, rng):
+    """Return a current with noise of the variance `power`, behind its converter."""
+    if power != 0.0:
+        current = current + math.sqrt(power) * rng.standard_normal()
+    return _converted(current, step, limit)
+
+
+@njit(cache=True)
+def _silence(power):
+    """Begin to add up noise, `(1, totals)`."""
+    for u in range(power.shape[1]):
+        power[0, u] = 0.0
 
 
 @njit(cache=True)
@@ -113,10 +115,11 @@ def _is_read_apart(messages, m):
 
 
 @njit(cache=True)
-def _read_array(source, n, totals, k, messages, m, stored, converted, tally):
+def _read_array(source, n, totals, k, messages, m, noise, stored, converted, tally):
     """Add the currents of an array to `totals[k]`: one read of all its cells at each position.
 
-    What drives it is `stored` in words, `converted` to a voltage, or both.
+    What drives it is `stored` in words, `converted` to a voltage, or both. The variance of what
+    each cell adds goes to `noise.power`.
     """
     place, rows = messages.table[m, PLACE], messages.table[m, ROWS]
     columns, block = messages.table[m, COLUMNS], messages.table[m, BLOCK]
@@ -127,8 +130,11 @@ def _read_array(source, n, totals, k, messages, m, stored, converted, tally):
         for r in range(rows):
             i = _unit(first, messages.gather, reads, p * rows + r)
             if i >= 0:
-                weight = block + r * columns
-                _add_row(totals, k, source[n, i], messages, weight, columns, to, writes)
+                weight, word = block + r * columns, source[n, i]
+                _add_row(totals, k, word, messages, weight, columns, to, writes)
+                if noise.is_on:
+                    loud = noise.cells
+                    _add_row(noise.power, 0, word * word, loud, weight, columns, to, writes)
                 driven += 1
         tally[place, STATE_READ] += driven * stored
         tally[place, CONVERSION] += driven * converted
@@ -150,9 +156,12 @@ def _read_apart(source, n, totals, messages, m, analog, rng, tally):
                 for r in range(1, rows):
                     weight = messages.weights[block + r * columns + c]
                     current = current + source[n, first + r] * weight
-                if analog.noise_apart[m, c] != 0.0:
-                    current = current + analog.noise_apart[m, c] * rng.standard_normal()
-                current = _converted(current, analog.adc_step, analog.adc_limit)
+                power = 0.0
+                if analog.noise.is_on:
+                    for r in range(rows):
+                        loud = analog.noise.cells.weights[block + r * columns + c]
+                        power = power + source[n, first + r] * source[n, first + r] * loud
+                current = _heard(current, power, analog.adc_step, analog.adc_limit, rng)
                 totals[0, unit] = totals[0, unit] + current
                 tally[place, CONVERSION] += 1
         tally[place, STATE_READ] += rows
@@ -161,25 +170,25 @@ def _read_apart(source, n, totals, messages, m, analog, rng, tally):
 
 
 @njit(cache=True)
-def drive_crossbar(x, feeds, analog, rng, drive, tally):
+def drive_crossbar(x, feeds, analog, noise, rng, drive, tally):
     """Write the currents of the input arrays into `drive`, and add the biases, which are digital.
 
-    An input goes through its converter in any case; `analog.noise` is that of the input arrays.
+    An input goes through its converter in any case; `noise` is that of the input arrays.
     """
     for n in range(x.shape[0]):
+        _silence(noise.power)
         for j in range(drive.shape[1]):
             drive[n, j] = 0.0
         for m in range(feeds.messages.table.shape[0]):
-            _read_array(x, n, drive, n, feeds.messages, m, False, True, tally)
+            _read_array(x, n, drive, n, feeds.messages, m, noise, False, True, tally)
         for k in range(feeds.layers.shape[0]):
             is_driven = False
             for m in range(feeds.messages.table.shape[0]):
                 is_driven |= feeds.messages.table[m, PLACE] == k
             for j in range(feeds.layers[k, START], feeds.layers[k, END]):
                 if is_driven:
-                    if analog.noise[j] != 0.0:
-                        drive[n, j] = drive[n, j] + analog.noise[j] * rng.standard_normal()
-                    drive[n, j] = _converted(drive[n, j], analog.adc_step, analog.adc_limit)
+                    current, power = drive[n, j], noise.power[0, j]
+                    drive[n, j] = _heard(current, power, analog.adc_step, analog.adc_limit, rng)
                     tally[k, CONVERSION] += analog.looped
                 drive[n, j] = drive[n, j] + feeds.bias[j]
                 tally[k, WEIGHT_READ] += feeds.biased[j]
@@ -214,17 +223,17 @@ def relax_crossbar(wires, batch, analog, rng, ended, fresh, max_steps, tolerance
 @njit(cache=True)
 def _map_crossbar(n, wires, batch, analog, rng, state, work, tally):
     """Write `T(s)` of sample `n` into `work.image`."""
-    messages, looped = wires.messages, analog.looped
+    messages, looped, noise = wires.messages, analog.looped, analog.noise
+    _silence(noise.power)
     for u in range(state.shape[1]):
         work.total[0, u] = 0.0
     for m in range(messages.table.shape[0]):
         if not _is_read_apart(messages, m):
-            _read_array(state, n, work.total, 0, messages, m, looped, looped, tally)
+            _read_array(state, n, work.total, 0, messages, m, noise, looped, looped, tally)
     for u in range(state.shape[1]):
-        if analog.noise[u] != 0.0:
-            work.total[0, u] = work.total[0, u] + analog.noise[u] * rng.standard_normal()
-        work.total[0, u] = _converted(work.total[0, u], analog.adc_step, analog.adc_limit)
-        work.total[0, u] = work.total[0, u] + batch.drive[n, u]
+        current, power = work.total[0, u], noise.power[0, u]
+        current = _heard(current, power, analog.adc_step, analog.adc_limit, rng)
+        work.total[0, u] = current + batch.drive[n, u]
     for m in range(messages.table.shape[0]):
         if _is_read_apart(messages, m):
             _read_apart(state, n, work.total, messages, m, analog, rng, tally)
@@ -267,9 +276,12 @@ def _nudge_crossbar(n, wires, batch, analog, rng, state, work, tally):
                 pull = work.error[at] * weights[by]
                 for k in range(np.uint64(1), np.uint64(outputs)):
                     pull = pull + work.error[at + k] * weights[by + k]
-                if analog.noise_back[r] != 0.0:
-                    pull = pull + analog.noise_back[r] * rng.standard_normal()
-                pull = _converted(pull, analog.adc_step, analog.adc_limit)
+                power = 0.0
+                if analog.noise_out.is_on:
+                    for k in range(np.uint64(outputs)):
+                        loud = analog.noise_out.cells.weights[by + k]
+                        power = power + work.error[at + k] * work.error[at + k] * loud
+                pull = _heard(pull, power, analog.adc_step, analog.adc_limit, rng)
                 work.total[0, i] = work.total[0, i] - batch.beta * pull
                 pulled += 1
         tally[place, MAC] += pulled
@@ -287,15 +299,15 @@ def errors_crossbar(n, wires, targets, analog, rng, state, work, tally):
     place, outputs = wires.layers.shape[0], wires.readout.table[0, COLUMNS]
     for k in range(work.logits.shape[1]):
         work.logits[0, k] = 0.0
-    looped = analog.looped
-    _read_array(state, n, work.logits, 0, wires.readout, 0, looped, looped, tally)
+    looped, noise = analog.looped, analog.noise_out
+    _silence(noise.power)
+    _read_array(state, n, work.logits, 0, wires.readout, 0, noise, looped, looped, tally)
     for p in range(wires.readout.table[0, POSITIONS]):
         for k in range(outputs):
-            logit = work.logits[0, p * outputs + k]
-            if analog.noise_out[k] != 0.0:
-                logit = logit + analog.noise_out[k] * rng.standard_normal()
-            logit = _converted(logit, analog.out_step, analog.adc_limit)
-            work.logits[0, p * outputs + k] = logit + wires.bias[k]
+            at = p * outputs + k
+            current, power = work.logits[0, at], noise.power[0, at]
+            logit = _heard(current, power, analog.out_step, analog.adc_limit, rng)
+            work.logits[0, at] = logit + wires.bias[k]
             tally[place, WEIGHT_READ] += 1
             tally[place, CONVERSION] += 1
     softmax_errors(n, wires, targets, work, tally)

@@ -96,14 +96,25 @@ class Words(NamedTuple):
     odds: Any
 
 
+class Noise(NamedTuple):
+    """Noise of the cells of some arrays.
+
+    `cells` are these arrays with the variance of each pair at an input of one in place of its
+    weight, and are empty unless it `is_on`. In `power (1, totals)` the variances of the currents
+    that join are added up: no words of the chip, so the audit does not follow them.
+    """
+
+    is_on: Any
+    cells: Any
+    power: Any
+
+
 class Analog(NamedTuple):
     """Converters and noise of the crossbar; a step of 0 is a perfect converter.
 
     With `looped` the state is converted in every step, else it is analog until it is read; then
     `held (layers,)` are the input cells that conduct all the while. `out_step` is of the ADC of the
-    read-out. The rest are deviations of currents: `noise (units,)` of what all arrays that are read
-    once send to a unit, `noise_apart (messages, columns)` of a column that is read at many
-    positions, `noise_out` of a column of the read-out's array, `noise_back` of a row of it.
+    read-out. `noise` is that of the arrays between layers, `noise_out` that of the read-out.
     """
 
     looped: Any
@@ -112,9 +123,7 @@ class Analog(NamedTuple):
     out_step: Any
     adc_limit: Any
     noise: Any
-    noise_apart: Any
     noise_out: Any
-    noise_back: Any
     held: Any
 
 

@@ -1,12 +1,17 @@
-"""The crossbar by hand: pairs of cells without defects, noise or wires, between converters."""
+"""The crossbar by hand: pairs of cells without defects or wires, noisy, between converters."""
 
 from collections.abc import Sequence
-from math import floor
+from math import floor, sqrt
+
+import numpy as np
 
 from engine.couplings.dense import Bias
 from engine.model.network import Network
 from hw_sim.chips.cells import CrossbarConfig
 from tests.hw_sim.chips.hand_chip import HandChip
+
+Term = tuple[float, float, float]
+"""A voltage, the weight that it meets, and the square of the conductances of that pair."""
 
 
 def converted(value: float, bits: int, limit: float) -> float:
@@ -33,9 +38,19 @@ class HandCrossbar(HandChip):
         self.up = [min(max(0.5 + w / span, 0.0), 1.0) for w in theta]
         self.down = [min(max(0.5 - w / span, 0.0), 1.0) for w in theta]
         self.digital = list(theta)
+        self.rng, self.loud = np.random.default_rng(config.seed), HandChip(network)
+        for _ in range(self.arrays):  # which cells are stuck, and how strong their pulses are
+            self.rng.random((2, sum(self.in_array)))
+            self.rng.standard_normal((2, sum(self.in_array)))
         self._wire_cells()
 
     def _wire_cells(self) -> None:
+        whole = [
+            [self.off + (1.0 - self.off) * level for level in cells]
+            for cells in (self.up, self.down)
+        ]
+        powers = [plus**2 + minus**2 for plus, minus in zip(*whole, strict=True)]
+        self.loud.wire([p * cell for p, cell in zip(powers, self.in_array, strict=True)])
         pairs = zip(self.up, self.down, strict=True)
         held = [self.config.weight_range * (1.0 - self.off) * (up - down) for up, down in pairs]
         self.weights = [
@@ -52,10 +67,18 @@ class HandCrossbar(HandChip):
         bits = 0 if self.looped else self.config.adc_bits
         return [converted(value, bits, 1.0) for value in state]
 
-    def _current(self, value: float) -> float:
-        """What becomes of a current: a word where states are digital."""
-        bits = self.config.adc_bits if self.looped else 0
-        return converted(value, bits, self.config.adc_range)
+    def _current(self, terms: Sequence[Term], always: bool = False) -> float:
+        """What becomes of the currents of cells: a word where states are digital, or `always`.
+
+        The current of each cell fluctuates by the same share of it.
+        """
+        total = sum(voltage * weight for voltage, weight, _ in terms)
+        power = sum(voltage**2 * square for voltage, _, square in terms)
+        share = self.config.read_noise * self.config.weight_range
+        if share * power:
+            total += share * sqrt(power) * self.rng.standard_normal()
+        bits = self.config.adc_bits if self.looped or always else 0
+        return converted(total, bits, self.config.adc_range)
 
     def _drive(self, x: Sequence[float]) -> list[float]:
         """Currents of the input arrays, and the biases, which are words."""
@@ -70,8 +93,8 @@ class HandCrossbar(HandChip):
                 self.count(home, "state_write")
         totals = []
         for j, home in enumerate(self.home):
-            current = sum(v * self.w_in[i][j] for i, v in enumerate(voltages))
-            current = self._current(current) if home in self.driven else 0.0
+            terms = [(v, self.w_in[i][j], self.loud.w_in[i][j]) for i, v in enumerate(voltages)]
+            current = self._current(terms) if home in self.driven else 0.0
             totals.append(current + self.bias[j])
         return totals
 
@@ -106,8 +129,9 @@ class HandCrossbar(HandChip):
         for j, home in enumerate(self.home):
             self.count(home, "conversion", self.looped)
             self.count(home, "state_read", self.looped)
-            current = sum(state[i] * self.w[i][j] for i in self.sources_of(j))
-            totals.append(self._current(current) + drive[j])
+            heard = self.sources_of(j)
+            terms = [(state[i], self.w[i][j], self.loud.w[i][j]) for i in heard]
+            totals.append(self._current(terms) + drive[j])
         return totals
 
     def _nudge(self, totals: list[float], sample: int, state: list[float], beta: float) -> None:
@@ -122,18 +146,18 @@ class HandCrossbar(HandChip):
         self.count("readout", "state_read", len(error))
         self.count("readout", "conversion", len(error))
         for i in self.read_units:
-            pull = sum(value * self.w_out[i][k] for k, value in enumerate(error))
-            totals[i] -= beta * self._current(pull)
+            terms = [(v, self.w_out[i][k], self.loud.w_out[i][k]) for k, v in enumerate(error)]
+            totals[i] -= beta * self._current(terms)
             self.count("readout", "mac")
             self.count("readout", "cell_read", 2 * len(error))
             self.count("readout", "conversion", self.looped)
 
     def _error(self, sample: int, state: Sequence[float], target: Sequence[float]) -> list[float]:
         """`softmax - y`, computed beside the array: what enters it is always converted."""
-        logits, config = [], self.config
+        logits = []
         for k, bias in enumerate(self.b_out):
-            current = sum(state[i] * self.w_out[i][k] for i in self.read_units)
-            logits.append(converted(current, config.adc_bits, config.adc_range) + bias)
+            terms = [(state[i], self.w_out[i][k], self.loud.w_out[i][k]) for i in self.read_units]
+            logits.append(self._current(terms, always=True) + bias)
             self.count("readout", "conversion")
             self.count("readout", "weight_read")
             self.count("readout", "cell_read", 2 * len(self.read_units))
