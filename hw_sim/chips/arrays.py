@@ -1,5 +1,6 @@
 """Which weights of a network lie in crossbar arrays, and where in them."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from engine.arrays import IntArray
 from engine.errors import EngineError
 from engine.model.network import Network
+from hw_sim.chips.kernel_arguments import DRIVEN, JOINED
 from hw_sim.chips.messages import Way, input_ways, readout_ways, recurrent_ways
 from hw_sim.places import places
 
@@ -43,3 +45,17 @@ def check_settling(network: Network) -> None:
                 f"the crossbar has convert_each_step False, but the array of '{way.link.block}' "
                 f"is read at {way.link.positions} positions, one after the other."
             )
+
+
+def tile_table(ways: Sequence[Way], tile: tuple[int, int], converts: bool) -> IntArray:
+    """Return for each way the rows whose currents join, and the tiles that a row drives.
+
+    `tile` has the rows and columns of a block, 0 is without end; backwards they change roles.
+    Without converters between steps the currents of all tiles of a column join.
+    """
+    table = np.ones((len(ways), 2), np.int64)
+    for k, way in enumerate(ways):
+        (words, totals), (height, width) = way.shape, tile[::-1] if way.backwards else tile
+        table[k, JOINED] = min(height, words) if height and converts else words
+        table[k, DRIVEN] = -(-totals // width) if width else 1
+    return table

@@ -54,6 +54,9 @@ class CrossbarConfig(ChipSettings):
     adc_range: float = 8.0
     convert_each_step: bool = True
     """Whether states are digital between steps, or analog until they are read."""
+    tile_rows: int = 0
+    tile_columns: int = 0
+    """Largest array; a larger block lies on several, each with converters of its own. 0: no end."""
     split_arrays: bool = False
     """Whether the phases with a positive nudge have arrays of their own."""
     seed: int = 1
@@ -77,6 +80,11 @@ class CrossbarConfig(ChipSettings):
         for name in ("dac_bits", "adc_bits"):
             if getattr(self, name) != 0:
                 check_bits(OWNER, name, getattr(self, name), 2, 24)
+        for name in ("tile_rows", "tile_columns"):
+            if getattr(self, name) < 0:
+                raise EngineError(
+                    f"{OWNER} has {name} {getattr(self, name)}, expected 0 or at least 1."
+                )
         if self.levels != 0 and (not isinstance(self.levels, int) or self.levels < 2):
             raise EngineError(f"{OWNER} has levels {self.levels!r}, expected 0 or at least 2.")
         if not isinstance(self.seed, int) or self.seed < 0:
@@ -92,9 +100,19 @@ class CrossbarConfig(ChipSettings):
         """Whether nothing is converted between steps."""
         return not self.convert_each_step
 
+    @property
+    def more_events(self) -> tuple[str, ...]:
+        """Words of tiles are added up."""
+        return ("addition",) if any(self.tile) else ()
+
     def with_seed(self, seed: int) -> "CrossbarConfig":
         """Return the same with other devices and other noise."""
         return replace(self, seed=seed)
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of the largest array; 0 is without end."""
+        return (self.tile_rows, self.tile_columns)
 
     @property
     def off(self) -> float:

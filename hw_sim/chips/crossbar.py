@@ -4,12 +4,14 @@
 
 The block of a link is one array that is read in both directions, so it stays symmetric, and once at
 each position. The currents of all arrays that a unit hears once in a step join before its
-converter; an array that it hears several times is converted each time. A lateral block has a pair
+converter; an array that it hears several times is converted each time, and one that is larger than
+a tile is converted tile by tile. A lateral block has a pair
 of cells for each ordered pair of units: what its devices do differently breaks the symmetry that
 the energy needs. Biases are digital words and exact. `docs/hardware.md` has the model
 of each non-ideality.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +23,20 @@ from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim.audit.recording import Trace, interpreted, recorded
 from hw_sim.chips import floating_kernels as kernels
-from hw_sim.chips.arrays import arrays, cells_of, check_settling, input_cells
+from hw_sim.chips.arrays import arrays, cells_of, check_settling, input_cells, tile_table
 from hw_sim.chips.cells import CellArray, CrossbarConfig, converter_step
 from hw_sim.chips.chip import DENSE, Chip
-from hw_sim.chips.kernel_arguments import Analog, Endings, HeldBatch, Messages, Noise
-from hw_sim.chips.messages import feeds, layer_table, symmetrised, wires
+from hw_sim.chips.kernel_arguments import Analog, Arrays, Endings, HeldBatch, Messages
+from hw_sim.chips.messages import (
+    Way,
+    feeds,
+    input_ways,
+    layer_table,
+    readout_ways,
+    recurrent_ways,
+    symmetrised,
+    wires,
+)
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
 from hw_sim.chips.wires import seen_conductances
 from hw_sim.counts import Footprint
@@ -48,6 +59,7 @@ class CrossbarBackend(Substrate):
         if not self.config.convert_each_step:
             check_settling(network)
         self._rng = np.random.default_rng(self.config.seed)
+        self.tile = self.config.tile
         self._in_array = cells_of(network)
         size = int(self._in_array.sum())
         count = 2 if self.config.split_arrays else 1
@@ -100,15 +112,16 @@ class CrossbarBackend(Substrate):
             held.theta[~self._in_array] = self._biases[~self._in_array]
             scale = self.config.read_noise * self.config.weight_range
             power = Params(self.network, scale**2 * (cells**2).sum(0)) if scale else None
-            self._phases.append(_Phase(held, power))
+            self._phases.append(_Phase(held, power, self.config))
 
     def _wire(self, cells: FloatArray) -> None:
         """Put the cells of both signs, each in an array of its own, behind their wires."""
+        config = self.config
         for way in arrays(self.network):
             for sign in cells:
                 block = sign[self.network.blocks[way.link.block].span]
-                seen = seen_conductances(block.reshape(way.shape), self.config.wire_resistance)
-                block[:] = seen.ravel()
+                array = block.reshape(way.shape)
+                block[:] = seen_conductances(array, config.wire_resistance, config.tile).ravel()
 
     def _drive(self, x: FloatArray) -> list[FloatArray]:
         """One drive for each set of arrays."""
@@ -118,9 +131,7 @@ class CrossbarBackend(Substrate):
         for phase in self._phases:
             drive = np.zeros((len(x), self.network.units))
             analog = self._analog(phase)
-            kernels.drive_crossbar(
-                inputs, phase.feeds, analog, phase.noise_in, self._rng, drive, tally
-            )
+            kernels.drive_crossbar(inputs, phase.feeds, analog, phase.into, self._rng, drive, tally)
             drives.append(drive)
         self._count("input", tally)
         self.counts.add("input", BORDER, "off_chip", x.size)
@@ -134,8 +145,8 @@ class CrossbarBackend(Substrate):
         dac = converter_step(config.dac_bits, 1.0)
         adc = converter_step(config.adc_bits, config.adc_range)
         return Analog(
-            looped, dac * looped, adc * looped, adc, config.adc_range, phase.noise,
-            phase.noise_out, input_cells(self.network),
+            looped, dac * looped, adc * looped, adc, config.adc_range, phase.between, phase.out,
+            input_cells(self.network),
         )  # fmt: skip
 
     def _settle(
@@ -178,9 +189,7 @@ class CrossbarBackend(Substrate):
         ended, work = self._recorded_words(len(x), trace)
         phase, batch = self._phases[0], HeldBatch(self._drive(x)[0], y, beta)
         analog = self._analog(phase)
-        analog = analog._replace(
-            noise=_unfollowed(analog.noise), noise_out=_unfollowed(analog.noise_out)
-        )
+        analog = analog._replace(between=_unfollowed(analog.between), out=_unfollowed(analog.out))
         interpreted(kernels)["relax_crossbar"](
             recorded(phase.wires, trace, WIRING), recorded(batch, trace), analog,
             self._rng, ended, True, steps, -1.0, work, self._tally(),
@@ -201,24 +210,30 @@ class CrossbarBackend(Substrate):
 
 
 class _Phase:
-    """What the kernels need of one set of arrays: currents, and the power of their noise."""
+    """What the kernels need of one set of arrays: currents, tiles, and the power of noise."""
 
-    def __init__(self, held: Params, power: Params | None) -> None:
+    def __init__(self, held: Params, power: Params | None, config: CrossbarConfig) -> None:
         self.feeds, self.wires = feeds(held, np.float64), wires(held, np.float64)
-        network, is_on = held.network, power is not None
+        network = held.network
         silent = Messages(*(part[:0] for part in self.feeds.messages))
         loud_in = loud = loud_out = silent
         if power is not None:
             loud_in, among = feeds(power, np.float64).messages, wires(power, np.float64)
             loud, loud_out = among.messages, among.readout
-        self.noise_in = Noise(is_on, loud_in, np.zeros((1, network.units)))
-        self.noise = Noise(is_on, loud, np.zeros((1, network.units)))
-        self.noise_out = Noise(is_on, loud_out, np.zeros((1, network.outputs)))
+
+        def arrays_of(ways: Sequence[Way], loud: Messages, width: int) -> Arrays:
+            tiles = tile_table(ways, config.tile, config.convert_each_step)
+            return Arrays(tiles, power is not None, loud, *np.zeros((2, 1, width)))
+
+        out = [Way(way.link, back) for way in readout_ways(network) for back in (False, True)]
+        self.into = arrays_of(input_ways(network), loud_in, network.units)
+        self.between = arrays_of(recurrent_ways(network), loud, network.units)
+        self.out = arrays_of(out, loud_out, network.outputs)
 
 
-def _unfollowed(noise: Noise) -> Noise:
-    """Return noise that adds up numbers which carry words."""
-    return noise._replace(power=noise.power.astype(object))
+def _unfollowed(arrays: Arrays) -> Arrays:
+    """Return arrays that add up numbers which carry words."""
+    return arrays._replace(partial=arrays.partial.astype(object), power=arrays.power.astype(object))
 
 
 def _converted(values: FloatArray, bits: int, limit: float) -> FloatArray:

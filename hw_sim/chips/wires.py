@@ -17,18 +17,25 @@ from hw_sim.chips.wire_kernels import see_through_wires
 
 
 @checked
-def seen_conductances(cells: FloatArray, resistance: float) -> FloatArray:
+def seen_conductances(
+    cells: FloatArray, resistance: float, tile: tuple[int, int] = (0, 0)
+) -> FloatArray:
     """Return what each cell adds to the current of its column for a unit voltage on its row.
 
         g_ij / (1 + r (sum_j' min(j, j') g_ij' + sum_i' min(i, i') g_i'j))
 
     `j` and `i` count the segments to driver and to amplifier. The currents of all cells drop over
     the segments that they share, taken to be those of cells without wires: first order in `r`.
-    O(cells). `column_currents` has all orders.
+    O(cells). `column_currents` has all orders. An array that is larger than a `tile`, which has
+    no end where it is 0, is cut into several with lines of their own.
     """
     _check(cells, resistance)
-    seen = np.empty(cells.shape)
-    see_through_wires(np.ascontiguousarray(cells, np.float64), float(resistance), seen)
+    seen, (height, width) = (
+        np.empty(cells.shape),
+        (limit or size for limit, size in zip(tile, cells.shape, strict=True)),
+    )
+    whole = np.ascontiguousarray(cells, np.float64)
+    see_through_wires(whole, float(resistance), height, width, seen)
     return seen
 
 

@@ -167,7 +167,7 @@ def test_the_crossbar_reads_the_whole_array_at_every_place() -> None:
         state_read=INSIDE_P + 15 + 15, activation=15, state_write=15,
     )  # fmt: skip
     assert step["line"] == Counter(
-        cell_read=2 * 5 * 3 * 4, conversion=15 + INSIDE_P + 9, state_read=15 + 9,
+        cell_read=2 * 5 * 3 * 4, conversion=15 + INSIDE_P, state_read=15 + 9,
         activation=9, state_write=9,
     )  # fmt: skip
 
