@@ -30,11 +30,10 @@ def seen_conductances(
     no end where it is 0, is cut into several with lines of their own.
     """
     _check(cells, resistance)
-    seen, (height, width) = (
-        np.empty(cells.shape),
-        (limit or size for limit, size in zip(tile, cells.shape, strict=True)),
-    )
-    whole = np.ascontiguousarray(cells, np.float64)
+    if min(tile) < 0:
+        raise EngineError(f"a tile has the size {tile}, expected 0 or more rows and columns.")
+    height, width = tile[0] or len(cells), tile[1] or cells.shape[1]
+    seen, whole = np.empty(cells.shape), np.ascontiguousarray(cells, np.float64)
     see_through_wires(whole, float(resistance), height, width, seen)
     return seen
 

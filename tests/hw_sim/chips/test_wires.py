@@ -211,3 +211,8 @@ def test_what_is_no_array_is_refused(
 ) -> None:
     with pytest.raises(EngineError, match=message):
         column_currents(cells, resistance, voltages)
+
+
+def test_a_tile_that_is_none_is_refused() -> None:
+    with pytest.raises(EngineError, match=r"a tile has the size \(-1, 2\), expected 0 or more"):
+        seen_conductances(np.ones((2, 2)), 0.1, (-1, 2))
