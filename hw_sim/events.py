@@ -14,6 +14,7 @@ KINDS = (
     "message",
     "hop",
     "off_chip",
+    "addition",
 )
 (
     MAC,
@@ -29,4 +30,5 @@ KINDS = (
     MESSAGE,
     HOP,
     OFF_CHIP,
-) = range(13)
+    ADDITION,
+) = range(14)

@@ -55,6 +55,8 @@ ON_CROSSBAR = st.fixed_dictionaries(
         "dac_bits": st.sampled_from([0, 4, 8]),
         "adc_bits": st.sampled_from([0, 4, 8]),
         "convert_each_step": st.booleans(),
+        "tile_rows": st.sampled_from([0, 2]),
+        "tile_columns": st.sampled_from([0, 3]),
         "split_arrays": st.booleans(),
     }
 )

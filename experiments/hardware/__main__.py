@@ -87,7 +87,7 @@ def measure(options: argparse.Namespace, command: str, console: Console) -> None
     """Train every contender, price what it did, write the report and print its tables."""
     settings, substrates = _settings(options), _substrates(options)
     technologies, chosen = _technologies(options)
-    check_prices(substrates, technologies, chosen)
+    check_prices(substrates, settings.chips, technologies, chosen)
     task = _task(options)
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
     learners = NETWORKS[options.network]

@@ -12,6 +12,7 @@ from experiments.hardware.job import Outcome
 from experiments.hardware.settings import RIVALS
 from experiments.reporting.number_text import in_units
 from hw_sim.chips.catalogue import CHIPS
+from hw_sim.chips.settings import ChipSettings
 from hw_sim.counts import OpCounts
 from hw_sim.prices.bill import Bill, Design, Range, Terms
 from hw_sim.prices.break_even import (
@@ -113,12 +114,16 @@ def _tipping_point(ours: Terms, theirs: Terms, kind: str, unit: str) -> list[str
 
 
 def check_prices(
-    substrates: Sequence[str], technologies: Mapping[str, Technology], chosen: Sequence[str] | None
+    substrates: Sequence[str],
+    chips: Mapping[str, ChipSettings],
+    technologies: Mapping[str, Technology],
+    chosen: Sequence[str] | None,
 ) -> None:
     """Refuse a technology that lacks the price of an event, before any work is done."""
     for substrate in substrates:
+        events = (*CHIPS[substrate].events, *chips[substrate].more_events)
         for name in chosen or CHIPS[substrate].technologies:
-            for kind in CHIPS[substrate].events:
+            for kind in events:
                 technologies[name].price("energy", kind)
 
 

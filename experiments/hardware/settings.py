@@ -109,6 +109,8 @@ def _assigned(owner: Any, name: str, text: str, key: str) -> Any:
 
 def _value(text: str, kind: str, key: str) -> Any:
     kind = kind.removeprefix("<class '").removesuffix("'>")
+    if kind == "str":
+        return text
     try:
         if kind == "bool":
             return {"true": True, "false": False}[text.lower()]

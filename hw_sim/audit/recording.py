@@ -153,5 +153,9 @@ class _Mathematics:
         return Value(math.log(number_of(value)), words_of(value))
 
     @staticmethod
+    def sqrt(value: Any) -> Value:
+        return Value(math.sqrt(number_of(value)), words_of(value))
+
+    @staticmethod
     def floor(value: Any) -> Value:
         return Value(math.floor(number_of(value)), words_of(value))

@@ -1,13 +1,15 @@
 """Which weights of a network lie in crossbar arrays, and where in them."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from engine.arrays import FloatArray, IntArray
+from engine.arrays import IntArray
 from engine.errors import EngineError
 from engine.model.network import Network
+from hw_sim.chips.kernel_arguments import DRIVEN, JOINED
 from hw_sim.chips.messages import Way, input_ways, readout_ways, recurrent_ways
 from hw_sim.places import places
 
@@ -29,17 +31,6 @@ def cells_of(network: Network) -> Any:
     return marks
 
 
-@lru_cache(maxsize=64)
-def wire_segments(network: Network) -> FloatArray:
-    """Segments of wire between a cell and its driver plus its sense amplifier."""
-    segments = np.zeros(network.size)
-    for way in arrays(network):
-        row, column = np.indices(way.shape)
-        span = network.blocks[way.link.block].span
-        segments[span] = (column + way.shape[0] - row).ravel()
-    return segments
-
-
 def arrays(network: Network) -> list[Way]:
     """Return every array once, in the direction of its link."""
     recurrent = [way for way in recurrent_ways(network) if not way.backwards]
@@ -54,3 +45,17 @@ def check_settling(network: Network) -> None:
                 f"the crossbar has convert_each_step False, but the array of '{way.link.block}' "
                 f"is read at {way.link.positions} positions, one after the other."
             )
+
+
+def tile_table(ways: Sequence[Way], tile: tuple[int, int], converts: bool) -> IntArray:
+    """Return for each way the rows whose currents join, and the tiles that a row drives.
+
+    `tile` has the rows and columns of a block, 0 is without end; backwards they change roles.
+    Without converters between steps the currents of all tiles of a column join.
+    """
+    table = np.ones((len(ways), 2), np.int64)
+    for k, way in enumerate(ways):
+        (words, totals), (height, width) = way.shape, tile[::-1] if way.backwards else tile
+        table[k, JOINED] = min(height, words) if height and converts else words
+        table[k, DRIVEN] = -(-totals // width) if width else 1
+    return table

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.arrays import FloatArray, IntArray
+from engine.arrays import BoolArray, FloatArray, IntArray
 from engine.border import checked
 from engine.errors import EngineError
+from hw_sim.chips.devices import load_device
 from hw_sim.chips.settings import BESIDE_BITS, ChipSettings, check_between, check_bits
 
 OWNER = "the crossbar"
@@ -27,8 +28,8 @@ class CrossbarConfig(ChipSettings):
     """Every departure from an ideal array; the defaults are ideal but for finite Roff / Ron.
 
     Deviations are shares: `program_noise`, `cycle_variation` and `device_variation` of the range
-    or of a pulse, `read_noise` of the current of a column at full input, `drift` what a cell loses
-    between two updates, `wire_resistance` that of one segment over Ron.
+    or of a pulse, `read_noise` of the current of a cell, `drift` what a cell loses between two
+    updates, `wire_resistance` that of one segment over Ron.
     """
 
     on_off_ratio: float = 100.0
@@ -36,6 +37,8 @@ class CrossbarConfig(ChipSettings):
     levels: int = 0
     """States of a cell; 0 means that they are continuous."""
     program_noise: float = 0.0
+    device: str = ""
+    """File of measured pulse responses, in place of levels, nonlinearity and asymmetry."""
     nonlinearity: float = 0.0
     """Exponent by which a pulse weakens as a cell nears the end it moves to."""
     asymmetry: float = 0.0
@@ -54,6 +57,9 @@ class CrossbarConfig(ChipSettings):
     adc_range: float = 8.0
     convert_each_step: bool = True
     """Whether states are digital between steps, or analog until they are read."""
+    tile_rows: int = 0
+    tile_columns: int = 0
+    """Largest array; a larger block lies on several, each with converters of its own. 0: no end."""
     split_arrays: bool = False
     """Whether the phases with a positive nudge have arrays of their own."""
     seed: int = 1
@@ -77,8 +83,15 @@ class CrossbarConfig(ChipSettings):
         for name in ("dac_bits", "adc_bits"):
             if getattr(self, name) != 0:
                 check_bits(OWNER, name, getattr(self, name), 2, 24)
+        for name in ("tile_rows", "tile_columns"):
+            if getattr(self, name) < 0:
+                raise EngineError(
+                    f"{OWNER} has {name} {getattr(self, name)}, expected 0 or at least 1."
+                )
         if self.levels != 0 and (not isinstance(self.levels, int) or self.levels < 2):
             raise EngineError(f"{OWNER} has levels {self.levels!r}, expected 0 or at least 2.")
+        if self.device:
+            load_device(self.device)
         if not isinstance(self.seed, int) or self.seed < 0:
             raise EngineError(f"{OWNER} has seed {self.seed!r}, expected a whole number.")
 
@@ -92,9 +105,19 @@ class CrossbarConfig(ChipSettings):
         """Whether nothing is converted between steps."""
         return not self.convert_each_step
 
+    @property
+    def more_events(self) -> tuple[str, ...]:
+        """Words of tiles are added up."""
+        return ("addition",) if any(self.tile) else ()
+
     def with_seed(self, seed: int) -> "CrossbarConfig":
         """Return the same with other devices and other noise."""
         return replace(self, seed=seed)
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of the largest array; 0 is without end."""
+        return (self.tile_rows, self.tile_columns)
 
     @property
     def off(self) -> float:
@@ -118,6 +141,7 @@ class CellArray:
         self._stuck_off = ~self._stuck_on & (draws < config.stuck)
         gain = 1.0 + config.device_variation * rng.standard_normal((2, size))
         self._gain = np.maximum(gain, 0.0)
+        self._device = load_device(config.device) if config.device else None
         self.writes: IntArray = np.zeros((2, size), np.int64)
         """Pulses that each cell has seen."""
 
@@ -138,7 +162,7 @@ class CellArray:
         """Write weights afresh, with programming noise."""
         share = np.clip(weights / self._config.largest_weight, -1.0, 1.0)
         self.level[:] = 0.5 + 0.5 * np.stack([share, -share])
-        if self._config.levels:
+        if self._config.levels and not self._device:
             self.level[:] = self._on_levels(self.level)
         if self._config.program_noise:
             self.level += self._config.program_noise * self._rng.standard_normal(self.level.shape)
@@ -148,31 +172,39 @@ class CellArray:
     def pulse(self, update: FloatArray) -> IntArray:
         """Change the weights by about `update`; return the pulses for each weight.
 
-        A pulse moves a cell by a level; without levels it is of any strength, and one is enough.
+        A pulse moves a cell by a level, or as it was measured; with neither levels nor a device it
+        is of any strength, and one is enough.
         """
         config = self._config
         if config.drift:
             self.level *= 1.0 - config.drift
         step = 0.5 * update / config.largest_weight
         wanted = np.stack([step, -step])
-        if config.levels:  # a whole number of level steps, by stochastic rounding
-            scale = config.levels - 1
+        scale = self._device.pulses if self._device else config.levels - 1
+        if self._device or config.levels:  # a whole number of pulses, by stochastic rounding
             steps = np.floor(wanted * scale + self._rng.random(wanted.shape))
             wanted, pulses = steps / scale, np.abs(steps).astype(np.int64)
         else:
             pulses = (wanted != 0.0).astype(np.int64)
-        up = wanted > 0.0
-        way = np.where(up, self.level, 1.0 - self.level)  # how far along it already is
-        strength = np.exp(-config.nonlinearity * way)
-        strength *= np.where(up, 1.0 + config.asymmetry, 1.0 - config.asymmetry)
-        strength *= self._gain
+        strength = self._gain.copy()
         if config.cycle_variation:
             strength *= 1.0 + config.cycle_variation * self._rng.standard_normal(wanted.shape)
-        self.level += wanted * strength
+        if self._device:
+            self.level[:] = self._device.moved(self.level, wanted * scale * strength)
+        else:
+            self.level += wanted * strength * self._bent(wanted > 0.0)
         self.writes += pulses
         self._hold()
         total: IntArray = pulses.sum(0)
         return total
+
+    def _bent(self, up: BoolArray) -> FloatArray:
+        """Return how strong a pulse is at the level of each cell, upwards or downwards."""
+        config = self._config
+        way = np.where(up, self.level, 1.0 - self.level)  # how far along it already is
+        strength: FloatArray = np.exp(-config.nonlinearity * way)
+        strength *= np.where(up, 1.0 + config.asymmetry, 1.0 - config.asymmetry)
+        return strength
 
     def _on_levels(self, level: FloatArray) -> FloatArray:
         scale = self._config.levels - 1

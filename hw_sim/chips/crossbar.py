@@ -4,12 +4,14 @@
 
 The block of a link is one array that is read in both directions, so it stays symmetric, and once at
 each position. The currents of all arrays that a unit hears once in a step join before its
-converter; an array that it hears several times is converted each time. A lateral block has a pair
+converter; an array that it hears several times is converted each time, and one that is larger than
+a tile is converted tile by tile. A lateral block has a pair
 of cells for each ordered pair of units: what its devices do differently breaks the symmetry that
 the energy needs. Biases are digital words and exact. `docs/hardware.md` has the model
 of each non-ideality.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +23,14 @@ from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim.audit.recording import Trace, interpreted, recorded
 from hw_sim.chips import floating_kernels as kernels
-from hw_sim.chips.arrays import cells_of, check_settling, input_cells, wire_segments
+from hw_sim.chips.arrays import arrays, cells_of, check_settling, input_cells, tile_table
 from hw_sim.chips.cells import CellArray, CrossbarConfig, converter_step
 from hw_sim.chips.chip import DENSE, Chip
-from hw_sim.chips.kernel_arguments import Analog, Endings, HeldBatch, Messages
+from hw_sim.chips.kernel_arguments import Analog, Arrays, Endings, HeldBatch, Messages
 from hw_sim.chips.messages import (
+    Way,
     feeds,
+    input_ways,
     layer_table,
     readout_ways,
     recurrent_ways,
@@ -34,6 +38,7 @@ from hw_sim.chips.messages import (
     wires,
 )
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
+from hw_sim.chips.wires import seen_conductances
 from hw_sim.counts import Footprint
 from hw_sim.events import CONVERSION, STATE_WRITE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE
 from hw_sim.places import BORDER, owners
@@ -54,6 +59,7 @@ class CrossbarBackend(Substrate):
         if not self.config.convert_each_step:
             check_settling(network)
         self._rng = np.random.default_rng(self.config.seed)
+        self.tile = self.config.tile
         self._in_array = cells_of(network)
         size = int(self._in_array.sum())
         count = 2 if self.config.split_arrays else 1
@@ -97,17 +103,25 @@ class CrossbarBackend(Substrate):
     def _assemble(self) -> None:
         """Turn cells into the currents that a unit voltage makes, as seen through the wires."""
         self._phases = []
-        for k, array in enumerate(self.arrays):
-            theta, loud = self._theta(k), np.zeros(self.network.size)
-            cells = array.conductances
-            distance = wire_segments(self.network)[self._in_array]
-            cells = cells / (1.0 + self.config.wire_resistance * distance * cells)
-            theta[self._in_array] = self.config.weight_range * (cells[0] - cells[1])
-            loud[self._in_array] = (cells**2).sum(0)  # power of the noise of a pair
-            held = Params(self.network, theta)
-            noise = Params(self.network, loud)
+        for array in self.arrays:
+            cells = np.zeros((2, self.network.size))
+            cells[:, self._in_array] = array.conductances
+            if self.config.wire_resistance:
+                self._wire(cells)
+            held = Params(self.network, self.config.weight_range * (cells[0] - cells[1]))
+            held.theta[~self._in_array] = self._biases[~self._in_array]
             scale = self.config.read_noise * self.config.weight_range
-            self._phases.append(_Phase(held, noise, scale))
+            power = Params(self.network, scale**2 * (cells**2).sum(0)) if scale else None
+            self._phases.append(_Phase(held, power, self.config))
+
+    def _wire(self, cells: FloatArray) -> None:
+        """Put the cells of both signs, each in an array of its own, behind their wires."""
+        config = self.config
+        for way in arrays(self.network):
+            for sign in cells:
+                block = sign[self.network.blocks[way.link.block].span]
+                array = block.reshape(way.shape)
+                block[:] = seen_conductances(array, config.wire_resistance, config.tile).ravel()
 
     def _drive(self, x: FloatArray) -> list[FloatArray]:
         """One drive for each set of arrays."""
@@ -116,8 +130,8 @@ class CrossbarBackend(Substrate):
         inputs = self._seen_input(x)
         for phase in self._phases:
             drive = np.zeros((len(x), self.network.units))
-            analog = self._analog(phase)._replace(noise=phase.noise_in)
-            kernels.drive_crossbar(inputs, phase.feeds, analog, self._rng, drive, tally)
+            analog = self._analog(phase)
+            kernels.drive_crossbar(inputs, phase.feeds, analog, phase.into, self._rng, drive, tally)
             drives.append(drive)
         self._count("input", tally)
         self.counts.add("input", BORDER, "off_chip", x.size)
@@ -131,8 +145,8 @@ class CrossbarBackend(Substrate):
         dac = converter_step(config.dac_bits, 1.0)
         adc = converter_step(config.adc_bits, config.adc_range)
         return Analog(
-            looped, dac * looped, adc * looped, adc, config.adc_range, phase.noise,
-            phase.noise_apart, phase.noise_out, phase.noise_back, input_cells(self.network),
+            looped, dac * looped, adc * looped, adc, config.adc_range, phase.between, phase.out,
+            input_cells(self.network),
         )  # fmt: skip
 
     def _settle(
@@ -174,8 +188,10 @@ class CrossbarBackend(Substrate):
         """Relax on the arrays of the free phase."""
         ended, work = self._recorded_words(len(x), trace)
         phase, batch = self._phases[0], HeldBatch(self._drive(x)[0], y, beta)
+        analog = self._analog(phase)
+        analog = analog._replace(between=_unfollowed(analog.between), out=_unfollowed(analog.out))
         interpreted(kernels)["relax_crossbar"](
-            recorded(phase.wires, trace, WIRING), recorded(batch, trace), self._analog(phase),
+            recorded(phase.wires, trace, WIRING), recorded(batch, trace), analog,
             self._rng, ended, True, steps, -1.0, work, self._tally(),
         )  # fmt: skip
         return ended.state.numbers()
@@ -194,32 +210,30 @@ class CrossbarBackend(Substrate):
 
 
 class _Phase:
-    """What the kernels need of one set of arrays."""
+    """What the kernels need of one set of arrays: currents, tiles, and the power of noise."""
 
-    def __init__(self, held: Params, power: Params, scale: float) -> None:
-        network = held.network
+    def __init__(self, held: Params, power: Params | None, config: CrossbarConfig) -> None:
         self.feeds, self.wires = feeds(held, np.float64), wires(held, np.float64)
-        loud_in, loud = feeds(power, np.float64), wires(power, np.float64)
-        self.noise_in: FloatArray = scale * np.sqrt(_column_sums(loud_in.messages, network.units))
-        self.noise: FloatArray = scale * np.sqrt(_column_sums(loud.messages, network.units))
-        ways = recurrent_ways(network)
-        width = max((way.shape[1] for way in ways if way.apart), default=0)
-        self.noise_apart = np.zeros((len(ways), width))
-        for row, way in zip(self.noise_apart, ways, strict=True):
-            if way.apart:
-                row[: way.shape[1]] = scale * np.sqrt(way.block(power).sum(0))
-        out: FloatArray = np.zeros((0, 0))
-        for way in readout_ways(network):
-            out = way.block(power)
-        self.noise_out: FloatArray = scale * np.sqrt(out.sum(0))
-        self.noise_back: FloatArray = scale * np.sqrt(out.sum(1))
+        network = held.network
+        silent = Messages(*(part[:0] for part in self.feeds.messages))
+        loud_in = loud = loud_out = silent
+        if power is not None:
+            loud_in, among = feeds(power, np.float64).messages, wires(power, np.float64)
+            loud, loud_out = among.messages, among.readout
+
+        def arrays_of(ways: Sequence[Way], loud: Messages, width: int) -> Arrays:
+            tiles = tile_table(ways, config.tile, config.convert_each_step)
+            return Arrays(tiles, power is not None, loud, *np.zeros((2, 1, width)))
+
+        out = [Way(way.link, back) for way in readout_ways(network) for back in (False, True)]
+        self.into = arrays_of(input_ways(network), loud_in, network.units)
+        self.between = arrays_of(recurrent_ways(network), loud, network.units)
+        self.out = arrays_of(out, loud_out, network.outputs)
 
 
-def _column_sums(messages: Messages, units: int) -> FloatArray:
-    """Return what all arrays that are read once would send to each unit, were all words one."""
-    totals: FloatArray = np.zeros((1, units))
-    kernels.sum_columns(messages, totals)
-    return totals.reshape(-1)
+def _unfollowed(arrays: Arrays) -> Arrays:
+    """Return arrays that add up numbers which carry words."""
+    return arrays._replace(partial=arrays.partial.astype(object), power=arrays.power.astype(object))
 
 
 def _converted(values: FloatArray, bits: int, limit: float) -> FloatArray:

@@ -9,10 +9,13 @@ import numpy as np
 from numba import njit
 
 from hw_sim.chips.kernel_arguments import (
+    BACK,
     BLOCK,
     CODE,
     COLUMNS,
+    DRIVEN,
     END,
+    JOINED,
     PLACE,
     POSITIONS,
     READS,
@@ -25,6 +28,7 @@ from hw_sim.chips.kernel_arguments import (
 )
 from hw_sim.events import (
     ACTIVATION,
+    ADDITION,
     CELL_READ,
     CONVERSION,
     HOP,
@@ -94,29 +98,46 @@ def _add_row(totals, n, word, messages, weight, columns, first, writes):
 
 
 @njit(cache=True)
-def sum_columns(messages, totals):
-    """Add to `totals (1, units)` what words of one would send through arrays that are read once."""
+def _heard(current, power, step, limit, rng):
+    """Return a current with noise of the variance `power`, behind its converter."""
+    if power != 0.0:
+        current = current + math.sqrt(power) * rng.standard_normal()
+    return _converted(current, step, limit)
+
+
+@njit(cache=True)
+def _silence(power):
+    """Begin to add up noise, `(1, totals)`."""
+    for u in range(power.shape[1]):
+        power[0, u] = 0.0
+
+
+@njit(cache=True)
+def _is_joined(messages, arrays, m):
+    """Whether the currents of an array join those of others before the converter of a unit.
+
+    Not where a total hears several reads of it, and not where the rows of a column lie on several
+    tiles: then each of these currents is converted.
+    """
+    apart = messages.table[m, WRITES] >= 0 and messages.table[m, POSITIONS] > 1
+    return not apart and messages.table[m, ROWS] <= arrays.tiles[m, JOINED]
+
+
+@njit(cache=True)
+def _hears_joined(messages, arrays, place):
+    """Whether the units of a place have a converter for currents that join."""
     for m in range(messages.table.shape[0]):
-        if not _is_read_apart(messages, m):
-            columns = messages.table[m, COLUMNS]
-            for p in range(messages.table[m, POSITIONS]):
-                to, writes = _targets(messages, m, p)
-                for r in range(messages.table[m, ROWS]):
-                    weight = messages.table[m, BLOCK] + r * columns
-                    _add_row(totals, 0, 1.0, messages, weight, columns, to, writes)
+        if messages.table[m, PLACE] == place and _is_joined(messages, arrays, m):
+            return True
+    return False
 
 
 @njit(cache=True)
-def _is_read_apart(messages, m):
-    """Whether a total hears several reads of the array: then each of them is converted."""
-    return messages.table[m, WRITES] >= 0 and messages.table[m, POSITIONS] > 1
-
-
-@njit(cache=True)
-def _read_array(source, n, totals, k, messages, m, stored, converted, tally):
+def _read_array(source, n, totals, k, messages, m, arrays, stored, converted, tally):
     """Add the currents of an array to `totals[k]`: one read of all its cells at each position.
 
-    What drives it is `stored` in words, `converted` to a voltage, or both.
+    What drives it is `stored` in words, `converted` to a voltage, or both. The variance of what
+    each cell adds goes to `arrays.power`.
     """
     place, rows = messages.table[m, PLACE], messages.table[m, ROWS]
     columns, block = messages.table[m, COLUMNS], messages.table[m, BLOCK]
@@ -127,60 +148,76 @@ def _read_array(source, n, totals, k, messages, m, stored, converted, tally):
         for r in range(rows):
             i = _unit(first, messages.gather, reads, p * rows + r)
             if i >= 0:
-                weight = block + r * columns
-                _add_row(totals, k, source[n, i], messages, weight, columns, to, writes)
+                weight, word = block + r * columns, source[n, i]
+                _add_row(totals, k, word, messages, weight, columns, to, writes)
+                if arrays.is_noisy:
+                    loud = arrays.loud
+                    _add_row(arrays.power, 0, word * word, loud, weight, columns, to, writes)
                 driven += 1
         tally[place, STATE_READ] += driven * stored
-        tally[place, CONVERSION] += driven * converted
+        tally[place, CONVERSION] += driven * converted * arrays.tiles[m, DRIVEN]
         tally[place, CELL_READ] += 2 * rows * columns
 
 
 @njit(cache=True)
-def _read_apart(source, n, totals, messages, m, analog, rng, tally):
-    """Convert the currents of each position of an array, and add them up as words."""
+def _read_tiles(source, n, totals, k, messages, m, arrays, step, limit, stored, rng, tally):
+    """Convert the currents of each tile at each position, and add them to `totals[k]` as words."""
     place, rows = messages.table[m, PLACE], messages.table[m, ROWS]
     columns, block = messages.table[m, COLUMNS], messages.table[m, BLOCK]
+    first, reads = messages.table[m, SOURCE], messages.table[m, READS]
+    height = arrays.tiles[m, JOINED]
     for p in range(messages.table[m, POSITIONS]):
-        first = messages.table[m, SOURCE] + p * rows
-        for c in range(columns):
-            at = messages.table[m, WRITES] + p * columns + c
-            unit = _unit(messages.table[m, TARGET], messages.gather, at, 0)
-            if unit >= 0:
-                current = source[n, first] * messages.weights[block + c]
-                for r in range(1, rows):
-                    weight = messages.weights[block + r * columns + c]
-                    current = current + source[n, first + r] * weight
-                if analog.noise_apart[m, c] != 0.0:
-                    current = current + analog.noise_apart[m, c] * rng.standard_normal()
-                current = _converted(current, analog.adc_step, analog.adc_limit)
-                totals[0, unit] = totals[0, unit] + current
-                tally[place, CONVERSION] += 1
-        tally[place, STATE_READ] += rows
-        tally[place, CONVERSION] += rows
+        to, writes = _targets(messages, m, p)
+        driven = 0
+        for top in range(0, rows, height):
+            for c in range(columns):
+                arrays.partial[0, c] = 0.0
+                arrays.power[0, c] = 0.0
+            for r in range(top, min(top + height, rows)):
+                i = _unit(first, messages.gather, reads, p * rows + r)
+                if i >= 0:
+                    weight, word = block + r * columns, source[n, i]
+                    _add_row(arrays.partial, 0, word, messages, weight, columns, 0, -1)
+                    if arrays.is_noisy:
+                        loud = arrays.loud
+                        _add_row(arrays.power, 0, word * word, loud, weight, columns, 0, -1)
+                    driven += 1
+            for c in range(columns):
+                unit = _unit(to, messages.gather, writes, c)
+                if unit >= 0:
+                    word = _heard(arrays.partial[0, c], arrays.power[0, c], step, limit, rng)
+                    totals[k, unit] = totals[k, unit] + word
+                    tally[place, CONVERSION] += 1
+                    tally[place, ADDITION] += top > 0
+        tally[place, STATE_READ] += driven * stored
+        tally[place, CONVERSION] += driven * arrays.tiles[m, DRIVEN]
         tally[place, CELL_READ] += 2 * rows * columns
 
 
 @njit(cache=True)
-def drive_crossbar(x, feeds, analog, rng, drive, tally):
+def drive_crossbar(x, feeds, analog, arrays, rng, drive, tally):
     """Write the currents of the input arrays into `drive`, and add the biases, which are digital.
 
-    An input goes through its converter in any case; `analog.noise` is that of the input arrays.
+    An input goes through its converter in any case.
     """
+    messages, step, limit = feeds.messages, analog.adc_step, analog.adc_limit
     for n in range(x.shape[0]):
+        _silence(arrays.power)
         for j in range(drive.shape[1]):
             drive[n, j] = 0.0
-        for m in range(feeds.messages.table.shape[0]):
-            _read_array(x, n, drive, n, feeds.messages, m, False, True, tally)
+        for m in range(messages.table.shape[0]):
+            if _is_joined(messages, arrays, m):
+                _read_array(x, n, drive, n, messages, m, arrays, False, True, tally)
         for k in range(feeds.layers.shape[0]):
-            is_driven = False
-            for m in range(feeds.messages.table.shape[0]):
-                is_driven |= feeds.messages.table[m, PLACE] == k
-            for j in range(feeds.layers[k, START], feeds.layers[k, END]):
-                if is_driven:
-                    if analog.noise[j] != 0.0:
-                        drive[n, j] = drive[n, j] + analog.noise[j] * rng.standard_normal()
-                    drive[n, j] = _converted(drive[n, j], analog.adc_step, analog.adc_limit)
+            if _hears_joined(messages, arrays, k):
+                for j in range(feeds.layers[k, START], feeds.layers[k, END]):
+                    drive[n, j] = _heard(drive[n, j], arrays.power[0, j], step, limit, rng)
                     tally[k, CONVERSION] += analog.looped
+        for m in range(messages.table.shape[0]):
+            if not _is_joined(messages, arrays, m):
+                _read_tiles(x, n, drive, n, messages, m, arrays, step, limit, False, rng, tally)
+        for k in range(feeds.layers.shape[0]):
+            for j in range(feeds.layers[k, START], feeds.layers[k, END]):
                 drive[n, j] = drive[n, j] + feeds.bias[j]
                 tally[k, WEIGHT_READ] += feeds.biased[j]
                 tally[k, STATE_WRITE] += 1
@@ -214,32 +251,33 @@ def relax_crossbar(wires, batch, analog, rng, ended, fresh, max_steps, tolerance
 @njit(cache=True)
 def _map_crossbar(n, wires, batch, analog, rng, state, work, tally):
     """Write `T(s)` of sample `n` into `work.image`."""
-    messages, looped = wires.messages, analog.looped
+    messages, looped, arrays = wires.messages, analog.looped, analog.between
+    step, limit = analog.adc_step, analog.adc_limit
+    _silence(arrays.power)
     for u in range(state.shape[1]):
         work.total[0, u] = 0.0
     for m in range(messages.table.shape[0]):
-        if not _is_read_apart(messages, m):
-            _read_array(state, n, work.total, 0, messages, m, looped, looped, tally)
+        if _is_joined(messages, arrays, m):
+            _read_array(state, n, work.total, 0, messages, m, arrays, looped, looped, tally)
     for u in range(state.shape[1]):
-        if analog.noise[u] != 0.0:
-            work.total[0, u] = work.total[0, u] + analog.noise[u] * rng.standard_normal()
-        work.total[0, u] = _converted(work.total[0, u], analog.adc_step, analog.adc_limit)
-        work.total[0, u] = work.total[0, u] + batch.drive[n, u]
+        current = _heard(work.total[0, u], arrays.power[0, u], step, limit, rng)
+        work.total[0, u] = current + batch.drive[n, u]
     for m in range(messages.table.shape[0]):
-        if _is_read_apart(messages, m):
-            _read_apart(state, n, work.total, messages, m, analog, rng, tally)
+        if not _is_joined(messages, arrays, m):
+            _read_tiles(state, n, work.total, 0, messages, m, arrays, step, limit, True, rng, tally)
     if batch.beta != 0.0:
         _nudge_crossbar(n, wires, batch, analog, rng, state, work, tally)
     for k in range(wires.layers.shape[0]):
+        is_joined = _hears_joined(messages, arrays, k)
         for u in range(wires.layers[k, START], wires.layers[k, END]):
             image = _activated(work.total[0, u], wires.layers[k, CODE])
             work.image[u] = _converted(image, analog.dac_step, 1.0)
             tally[k, ACTIVATION] += 1
-            if analog.looped:
+            if looped:
                 tally[k, STATE_READ] += 1
                 tally[k, STATE_WRITE] += 1
-                tally[k, CONVERSION] += 1
-        if not analog.looped:
+                tally[k, CONVERSION] += is_joined
+        if not looped:
             tally[k, CELL_READ] += analog.held[k]
 
 
@@ -255,27 +293,39 @@ def _nudge_crossbar(n, wires, batch, analog, rng, state, work, tally):
             tally[place, STATE_READ] += 1
         return
     errors_crossbar(n, wires, batch.targets, analog, rng, state, work, tally)
-    table, weights = wires.readout.table, wires.readout.weights
+    table, tiles = wires.readout.table, analog.out.tiles
     rows, outputs = table[0, ROWS], table[0, COLUMNS]
-    first, reads = table[0, SOURCE], table[0, READS]
+    words = (outputs + tiles[BACK, JOINED] - 1) // tiles[BACK, JOINED]
     for p in range(table[0, POSITIONS]):
         pulled = 0
         for r in range(rows):
-            i = _unit(first, wires.readout.gather, reads, p * rows + r)
+            i = _unit(table[0, SOURCE], wires.readout.gather, table[0, READS], p * rows + r)
             if i >= 0:
-                at, by = np.uint64(p * outputs), np.uint64(r * outputs)
-                pull = work.error[at] * weights[by]
-                for k in range(np.uint64(1), np.uint64(outputs)):
-                    pull = pull + work.error[at + k] * weights[by + k]
-                if analog.noise_back[r] != 0.0:
-                    pull = pull + analog.noise_back[r] * rng.standard_normal()
-                pull = _converted(pull, analog.adc_step, analog.adc_limit)
+                pull = _pull_crossbar(p, r, wires, analog, rng, work)
                 work.total[0, i] = work.total[0, i] - batch.beta * pull
                 pulled += 1
         tally[place, MAC] += pulled
         tally[place, CELL_READ] += 2 * rows * outputs
         tally[place, STATE_READ] += outputs
-        tally[place, CONVERSION] += outputs + pulled * analog.looped
+        tally[place, CONVERSION] += outputs * tiles[BACK, DRIVEN] + pulled * words * analog.looped
+        tally[place, ADDITION] += pulled * (words - 1)
+
+
+@njit(cache=True)
+def _pull_crossbar(p, r, wires, analog, rng, work):
+    """Return what the errors of a position send back to row `r`, the words of all tiles."""
+    outputs, width = wires.readout.table[0, COLUMNS], analog.out.tiles[BACK, JOINED]
+    weights, loud = wires.readout.weights, analog.out.loud.weights
+    at, by = np.uint64(p * outputs), np.uint64(r * outputs)
+    pull = 0.0
+    for left in range(0, outputs, width):
+        current, power = 0.0, 0.0
+        for k in range(np.uint64(left), np.uint64(min(left + width, outputs))):
+            current = current + work.error[at + k] * weights[by + k]
+            if analog.out.is_noisy:
+                power = power + work.error[at + k] * work.error[at + k] * loud[by + k]
+        pull = pull + _heard(current, power, analog.adc_step, analog.adc_limit, rng)
+    return pull
 
 
 @njit(cache=True)
@@ -285,19 +335,24 @@ def errors_crossbar(n, wires, targets, analog, rng, state, work, tally):
     The softmax is computed beside the array, so its inputs are always converted.
     """
     place, outputs = wires.layers.shape[0], wires.readout.table[0, COLUMNS]
+    looped, arrays, messages = analog.looped, analog.out, wires.readout
+    step, limit, is_joined = analog.out_step, analog.adc_limit, _is_joined(messages, arrays, 0)
     for k in range(work.logits.shape[1]):
         work.logits[0, k] = 0.0
-    looped = analog.looped
-    _read_array(state, n, work.logits, 0, wires.readout, 0, looped, looped, tally)
-    for p in range(wires.readout.table[0, POSITIONS]):
+    if is_joined:
+        _silence(arrays.power)
+        _read_array(state, n, work.logits, 0, messages, 0, arrays, looped, looped, tally)
+    else:
+        _read_tiles(state, n, work.logits, 0, messages, 0, arrays, step, limit, True, rng, tally)
+    for p in range(messages.table[0, POSITIONS]):
         for k in range(outputs):
-            logit = work.logits[0, p * outputs + k]
-            if analog.noise_out[k] != 0.0:
-                logit = logit + analog.noise_out[k] * rng.standard_normal()
-            logit = _converted(logit, analog.out_step, analog.adc_limit)
-            work.logits[0, p * outputs + k] = logit + wires.bias[k]
+            at = p * outputs + k
+            logit = work.logits[0, at]
+            if is_joined:
+                logit = _heard(logit, arrays.power[0, at], step, limit, rng)
+                tally[place, CONVERSION] += 1
+            work.logits[0, at] = logit + wires.bias[k]
             tally[place, WEIGHT_READ] += 1
-            tally[place, CONVERSION] += 1
     softmax_errors(n, wires, targets, work, tally)
 
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 # Columns of the tables.
 SOURCE, TARGET, PLACE, POSITIONS, ROWS, COLUMNS, BLOCK, READS, WRITES = range(9)  # messages
 START, END, CODE = range(3)  # layers
+JOINED, DRIVEN = range(2)  # tiles
+BACK = 1  # row of the tiles of the read-out for what goes back
 TANH = 0
 
 
@@ -96,14 +98,29 @@ class Words(NamedTuple):
     odds: Any
 
 
+class Arrays(NamedTuple):
+    """How the arrays of some messages are cut, and how noisy they are.
+
+    `tiles (messages, 2)`: rows whose currents join before a converter, and tiles that a row drives.
+    `loud` are the messages with the variance of each pair at an input of one in place of its
+    weight, empty unless it `is_noisy`. In `partial` and `power (1, totals)` the currents of a tile
+    and the variances of those that join are added up: no words of the chip, so the audit does not
+    follow them.
+    """
+
+    tiles: Any
+    is_noisy: Any
+    loud: Any
+    partial: Any
+    power: Any
+
+
 class Analog(NamedTuple):
-    """Converters and noise of the crossbar; a step of 0 is a perfect converter.
+    """Converters and arrays of the crossbar; a step of 0 is a perfect converter.
 
     With `looped` the state is converted in every step, else it is analog until it is read; then
     `held (layers,)` are the input cells that conduct all the while. `out_step` is of the ADC of the
-    read-out. The rest are deviations of currents: `noise (units,)` of what all arrays that are read
-    once send to a unit, `noise_apart (messages, columns)` of a column that is read at many
-    positions, `noise_out` of a column of the read-out's array, `noise_back` of a row of it.
+    read-out. The arrays are those `between` layers, and that of the read-out, there and back.
     """
 
     looped: Any
@@ -111,10 +128,8 @@ class Analog(NamedTuple):
     adc_step: Any
     out_step: Any
     adc_limit: Any
-    noise: Any
-    noise_apart: Any
-    noise_out: Any
-    noise_back: Any
+    between: Any
+    out: Any
     held: Any
 
 

@@ -34,6 +34,11 @@ class ChipSettings:
         """Whether states are analog until they are read, so that input arrays always conduct."""
         return False
 
+    @property
+    def more_events(self) -> tuple[str, ...]:
+        """What needs a price beside the events of its chip, because it is set so."""
+        return ()
+
     def with_seed(self, seed: int) -> "ChipSettings":
         """Return the same with random devices and random rounding of their own."""
         return self

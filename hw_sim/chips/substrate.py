@@ -38,6 +38,8 @@ class Substrate(Backend):
     """Type of the words that a sample is calculated in."""
     in_array: ClassVar[bool] = False
     """Whether a matrix product is one read of an array, between converters."""
+    tile: tuple[int, int] = (0, 0)
+    """Rows and columns of the largest array; 0 is without end."""
 
     def __init__(self, network: Network, params: Params) -> None:
         check_network(network)

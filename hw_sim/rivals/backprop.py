@@ -112,7 +112,9 @@ class Rival:
         network = backend.network
         _check_network(network, self.steps)
         cores = [backend.cores(units) for units in (network.units, network.outputs)]
-        medium = kernels.Medium(backend.in_array, np.array(cores, np.int64))
+        medium = kernels.Medium(
+            backend.in_array, np.array(cores, np.int64), np.array(backend.tile, np.int64)
+        )
         inputs, targets = np.asarray(x, np.float64), np.asarray(y, np.float64)
         held = kernels.matrices_of(backend.params.astype(np.float64))
         return inputs, targets, held, self.steps, medium

@@ -10,6 +10,7 @@ from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim.events import (
     ACTIVATION,
+    ADDITION,
     CELL_READ,
     CONVERSION,
     MAC,
@@ -26,10 +27,14 @@ HIDDEN, OUT = range(2)
 
 
 class Medium(NamedTuple):
-    """How a matrix product is done: in an array or not, and to how many `cores (2,)` it is sent."""
+    """How a matrix product is done: in arrays or not, and to how many `cores (2,)` it is sent.
+
+    `tile (2,)` are the rows and columns of the largest array, 0 is without end.
+    """
 
     in_array: Any
     cores: Any
+    tile: Any
 
 
 class SampleWords(NamedTuple):
@@ -91,11 +96,22 @@ def predict(x, y, blocks, steps, medium, memory, outputs, tally):
 
 
 @njit(cache=True)
-def _tally_product(tally, sources, targets, medium, cores):
-    """Count a matrix product: word by word, or as one read of an array between converters."""
+def _tiles(size, most):
+    """Return how many tiles hold so many lines."""
+    return (size + most - 1) // most if most else 1
+
+
+@njit(cache=True)
+def _tally_product(tally, sources, targets, medium, cores, back):
+    """Count a matrix product: word by word, or as one read of an array between converters.
+
+    `back` is 1 where an array is read from its columns to its rows.
+    """
     if medium.in_array:
+        words = _tiles(sources, medium.tile[back])
         tally[CELL_READ] += 2 * sources * targets
-        tally[CONVERSION] += sources + targets
+        tally[CONVERSION] += sources * _tiles(targets, medium.tile[1 - back]) + targets * words
+        tally[ADDITION] += targets * (words - 1)
     else:
         tally[MAC] += sources * targets
         tally[WEIGHT_READ] += sources * targets
@@ -114,7 +130,7 @@ def _forward(n, x, blocks, steps, medium, memory, tally):
             memory.drive[j] = memory.drive[j] + word * blocks.inputs[i, j]
     for j in range(units):
         memory.trajectory[0, j] = math.tanh(memory.drive[j])
-    _tally_product(tally[INPUT, HIDDEN], inputs, units, medium, medium.cores[HIDDEN])
+    _tally_product(tally[INPUT, HIDDEN], inputs, units, medium, medium.cores[HIDDEN], 0)
     tally[INPUT, HIDDEN, WEIGHT_READ] += units
     tally[INPUT, HIDDEN, STATE_WRITE] += units
     tally[FREE, HIDDEN, ACTIVATION] += units
@@ -128,7 +144,7 @@ def _forward(n, x, blocks, steps, medium, memory, tally):
                 memory.trajectory[t, j] = memory.trajectory[t, j] + word * blocks.recurrent[i, j]
         for j in range(units):
             memory.trajectory[t, j] = math.tanh(memory.trajectory[t, j])
-        _tally_product(tally[FREE, HIDDEN], units, units, medium, medium.cores[HIDDEN])
+        _tally_product(tally[FREE, HIDDEN], units, units, medium, medium.cores[HIDDEN], 0)
         tally[FREE, HIDDEN, STATE_READ] += units
         tally[FREE, HIDDEN, ACTIVATION] += units
         tally[FREE, HIDDEN, STATE_WRITE] += units
@@ -154,7 +170,7 @@ def _read_out(n, y, blocks, steps, medium, memory, tally):
         norm = norm + memory.error[k]
     for k in range(outputs):
         memory.error[k] = memory.error[k] / norm - y[n, k]
-    _tally_product(tally[FREE, OUT], units, outputs, medium, medium.cores[OUT])
+    _tally_product(tally[FREE, OUT], units, outputs, medium, medium.cores[OUT], 0)
     tally[FREE, OUT, WEIGHT_READ] += outputs
     tally[FREE, OUT, ACTIVATION] += outputs
     tally[FREE, OUT, STATE_WRITE] += outputs
@@ -176,7 +192,7 @@ def _read_back(blocks, steps, medium, memory, slopes, tally):
         for k in range(outputs):
             slopes.weight[i, k] = slopes.weight[i, k] + word * memory.error[k]
     synapses = units * outputs
-    _tally_product(tally[BACKWARD, OUT], outputs, units, medium, medium.cores[HIDDEN])
+    _tally_product(tally[BACKWARD, OUT], outputs, units, medium, medium.cores[HIDDEN], 1)
     tally[BACKWARD, OUT, STATE_WRITE] += units
     tally[LEARN, OUT, MAC] += synapses
     tally[LEARN, OUT, STATE_READ] += units + 2 * outputs
@@ -209,7 +225,7 @@ def _backward(n, x, blocks, steps, medium, memory, slopes, tally):
             memory.delta[0, i] = delta
             for j in range(units):
                 slopes.recurrent[i, j] = slopes.recurrent[i, j] + word * memory.delta[1, j]
-        _tally_product(tally[BACKWARD, HIDDEN], units, units, medium, medium.cores[HIDDEN])
+        _tally_product(tally[BACKWARD, HIDDEN], units, units, medium, medium.cores[HIDDEN], 1)
         tally[BACKWARD, HIDDEN, STATE_WRITE] += units
         tally[LEARN, HIDDEN, MAC] += units * units
         tally[LEARN, HIDDEN, STATE_READ] += 2 * units

@@ -16,7 +16,7 @@ from hw_sim.audit.training_step import audit_substrate
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.chip import Chip
 from hw_sim.chips.digital import DIGITAL
-from hw_sim.prices.technology import shipped_technologies
+from hw_sim.prices.technology import TechnologyError, shipped_technologies
 
 NETWORK = looped_mlp(3, 4, 2)
 
@@ -32,7 +32,7 @@ def twin(monkeypatch: pytest.MonkeyPatch) -> Chip:
 
 def test_a_new_chip_needs_one_entry_to_be_set_run_priced_and_audited(twin: Chip) -> None:
     settings = changed(Settings(), ["twin.state_bits=9", "hidden=3", "epochs=1", "free_steps=2"])
-    check_prices(["twin"], shipped_technologies(), None)
+    check_prices(["twin"], settings.chips, shipped_technologies(), None)
     job = Job(find_task("digits"), "eqprop", "twin", 42, settings)
     outcome = run_job(job)
     assert outcome.settings["twin"]["state_bits"] == 9
@@ -51,3 +51,15 @@ def test_a_new_chip_needs_one_entry_to_be_set_run_priced_and_audited(twin: Chip)
 def test_an_unknown_chip_is_refused_by_name() -> None:
     with pytest.raises(EngineError, match="no substrate 'twin'; known: digital, crossbar, spiking"):
         changed(Settings(), ["twin.state_bits=9"])
+
+
+def test_only_tiles_need_a_price_of_additions() -> None:
+    technologies = dict(shipped_technologies())
+    crossbar = technologies["rram_crossbar"]
+    energy = {k: v for k, v in crossbar.prices["energy"].items() if k != "addition"}
+    cheap = {"cheap": replace(crossbar, name="cheap", prices={**crossbar.prices, "energy": energy})}
+    check_prices(["crossbar"], Settings().chips, cheap, ["cheap"])
+    tiled = changed(Settings(), ["crossbar.tile_rows=128"])
+    check_prices(["crossbar"], tiled.chips, technologies, None)
+    with pytest.raises(TechnologyError, match="no energy price for 'addition'"):
+        check_prices(["crossbar"], tiled.chips, cheap, ["cheap"])

@@ -1,12 +1,17 @@
-"""The crossbar by hand: pairs of cells without defects, noise or wires, between converters."""
+"""The crossbar by hand: pairs of cells without defects or wires, noisy, between converters."""
 
 from collections.abc import Sequence
-from math import floor
+from math import ceil, floor, sqrt
 
-from engine.couplings.dense import Bias
+import numpy as np
+
+from engine.couplings.dense import Bias, Dense, Lateral
 from engine.model.network import Network
 from hw_sim.chips.cells import CrossbarConfig
 from tests.hw_sim.chips.hand_chip import HandChip
+
+Term = tuple[float, float, float]
+"""A voltage, the weight that it meets, and the square of the conductances of that pair."""
 
 
 def converted(value: float, bits: int, limit: float) -> float:
@@ -29,13 +34,28 @@ class HandCrossbar(HandChip):
         self.in_array = [
             name not in digital for name, block in network.blocks.items() for _ in range(block.size)
         ]
+        self.ways = [(c.layer, c.layer, False) for c in network.couplings if isinstance(c, Lateral)]
+        for c in network.couplings:
+            if isinstance(c, Dense):
+                self.ways += [(*c.layers, False), (*c.layers[::-1], True)]
+        self.ways.sort(key=lambda way: [self.layers[name].start for name in way[:2]])
         span = 2 * config.weight_range * (1.0 - self.off)
         self.up = [min(max(0.5 + w / span, 0.0), 1.0) for w in theta]
         self.down = [min(max(0.5 - w / span, 0.0), 1.0) for w in theta]
         self.digital = list(theta)
+        self.rng, self.loud = np.random.default_rng(config.seed), HandChip(network)
+        for _ in range(self.arrays):  # which cells are stuck, and how strong their pulses are
+            self.rng.random((2, sum(self.in_array)))
+            self.rng.standard_normal((2, sum(self.in_array)))
         self._wire_cells()
 
     def _wire_cells(self) -> None:
+        whole = [
+            [self.off + (1.0 - self.off) * level for level in cells]
+            for cells in (self.up, self.down)
+        ]
+        powers = [plus**2 + minus**2 for plus, minus in zip(*whole, strict=True)]
+        self.loud.wire([p * cell for p, cell in zip(powers, self.in_array, strict=True)])
         pairs = zip(self.up, self.down, strict=True)
         held = [self.config.weight_range * (1.0 - self.off) * (up - down) for up, down in pairs]
         self.weights = [
@@ -52,27 +72,50 @@ class HandCrossbar(HandChip):
         bits = 0 if self.looped else self.config.adc_bits
         return [converted(value, bits, 1.0) for value in state]
 
-    def _current(self, value: float) -> float:
-        """What becomes of a current: a word where states are digital."""
-        bits = self.config.adc_bits if self.looped else 0
-        return converted(value, bits, self.config.adc_range)
+    def _current(self, terms: Sequence[Term], always: bool = False) -> float:
+        """What becomes of the currents of cells: a word where states are digital, or `always`.
+
+        The current of each cell fluctuates by the same share of it.
+        """
+        total = sum(voltage * weight for voltage, weight, _ in terms)
+        power = sum(voltage**2 * square for voltage, _, square in terms)
+        share = self.config.read_noise * self.config.weight_range
+        if share * power:
+            total += share * sqrt(power) * self.rng.standard_normal()
+        bits = self.config.adc_bits if self.looped or always else 0
+        return converted(total, bits, self.config.adc_range)
+
+    def _parts(self, units: Sequence[int], back: bool = False) -> list[Sequence[int]]:
+        """Units whose currents join: those on one tile, or all where nothing is converted."""
+        rows, columns = self.config.tile
+        most = (columns if back else rows) if self.looped else 0
+        return [units[k : k + most] for k in range(0, len(units), most)] if most else [units]
+
+    def _tiles(self, units: int, back: bool = False) -> int:
+        """Tiles beside one another that hold so many units, each with its drivers."""
+        rows, columns = self.config.tile
+        most = rows if back else columns
+        return ceil(units / most) if most else 1
 
     def _drive(self, x: Sequence[float]) -> list[float]:
         """Currents of the input arrays, and the biases, which are words."""
         self.phase, voltages = "input", self.seen(x)
-        for _ in range(self.arrays):
-            for home in self.driven:
-                self.count(home, "conversion", len(voltages))
-                self.count(home, "cell_read", 2 * len(voltages) * len(self.layers[home]))
-                self.count(home, "conversion", self.looped * len(self.layers[home]))
-            for home in self.home:
-                self.count(home, "weight_read", self.biased.count(home))
-                self.count(home, "state_write")
-        totals = []
-        for j, home in enumerate(self.home):
-            current = sum(v * self.w_in[i][j] for i, v in enumerate(voltages))
-            current = self._current(current) if home in self.driven else 0.0
-            totals.append(current + self.bias[j])
+        parts = self._parts(range(len(voltages)))
+        for home in self.driven * self.arrays:
+            units = len(self.layers[home])
+            self.count(home, "conversion", len(voltages) * self._tiles(units))
+            self.count(home, "cell_read", 2 * len(voltages) * units)
+            self.count(home, "conversion", self.looped * units * len(parts))
+            self.count(home, "addition", units * (len(parts) - 1))
+        for home in self.home * self.arrays:
+            self.count(home, "weight_read", self.biased.count(home))
+            self.count(home, "state_write")
+        totals = list(self.bias)
+        for home in sorted(self.driven, key=lambda name: self.layers[name].start):
+            for part in parts:
+                for j in self.layers[home]:
+                    terms = [(voltages[i], self.w_in[i][j], self.loud.w_in[i][j]) for i in part]
+                    totals[j] += self._current(terms)
         return totals
 
     def _neuron(self, unit: int, drive: float) -> float:
@@ -94,21 +137,33 @@ class HandCrossbar(HandChip):
             self.count(home, "state_write", not self.looped)
 
     def _recurrent(self, drive: list[float], state: list[float]) -> list[float]:
-        for source, target in self.links:
-            pairs = len(self.layers[source]) * len(self.layers[target])
-            self.count(target, "cell_read", 2 * pairs)
-            self.count(target, "conversion", self.looped * len(self.layers[source]))
-            self.count(target, "state_read", self.looped * len(self.layers[source]))
+        for source, target, back in self.ways:
+            sent, heard = len(self.layers[source]), len(self.layers[target])
+            self.count(target, "cell_read", 2 * sent * heard)
+            self.count(target, "conversion", self.looped * sent * self._tiles(heard, back))
+            self.count(target, "state_read", self.looped * sent)
         if not self.looped:  # the input is held at its arrays
             for home in self.driven:
                 self.count(home, "cell_read", 2 * self.network.inputs * len(self.layers[home]))
-        totals = []
+        cut = [way for way in self.ways if len(self._parts(self.layers[way[0]], way[2])) > 1]
+        totals = list(drive)
         for j, home in enumerate(self.home):
-            self.count(home, "conversion", self.looped)
             self.count(home, "state_read", self.looped)
-            current = sum(state[i] * self.w[i][j] for i in self.sources_of(j))
-            totals.append(self._current(current) + drive[j])
+            joined = [s for s, target, _ in set(self.ways) - set(cut) if target == home]
+            heard = sorted(i for source in joined for i in self.layers[source])
+            if heard:
+                self.count(home, "conversion", self.looped)
+                totals[j] += self._current(self._terms(state, heard, j))
+        for source, target, back in cut:
+            for k, part in enumerate(self._parts(self.layers[source], back)):
+                for j in self.layers[target]:
+                    self.count(target, "conversion")
+                    self.count(target, "addition", k > 0)
+                    totals[j] += self._current(self._terms(state, part, j))
         return totals
+
+    def _terms(self, state: Sequence[float], units: Sequence[int], j: int) -> list[Term]:
+        return [(state[i], self.w[i][j], self.loud.w[i][j]) for i in units]
 
     def _nudge(self, totals: list[float], sample: int, state: list[float], beta: float) -> None:
         target = self.y[sample]
@@ -119,26 +174,33 @@ class HandCrossbar(HandChip):
                 self.count("readout", "state_read")
             return
         error = self._error(sample, state, target)
+        driven = self._tiles(len(self.read_units), back=True)
         self.count("readout", "state_read", len(error))
-        self.count("readout", "conversion", len(error))
+        self.count("readout", "conversion", len(error) * driven)
+        parts = self._parts(range(len(error)), back=True)
         for i in self.read_units:
-            pull = sum(value * self.w_out[i][k] for k, value in enumerate(error))
-            totals[i] -= beta * self._current(pull)
+            for part in parts:
+                terms = [(error[k], self.w_out[i][k], self.loud.w_out[i][k]) for k in part]
+                totals[i] -= beta * self._current(terms)
             self.count("readout", "mac")
             self.count("readout", "cell_read", 2 * len(error))
-            self.count("readout", "conversion", self.looped)
+            self.count("readout", "conversion", self.looped * len(parts))
+            self.count("readout", "addition", len(parts) - 1)
 
     def _error(self, sample: int, state: Sequence[float], target: Sequence[float]) -> list[float]:
         """`softmax - y`, computed beside the array: what enters it is always converted."""
-        logits, config = [], self.config
-        for k, bias in enumerate(self.b_out):
-            current = sum(state[i] * self.w_out[i][k] for i in self.read_units)
-            logits.append(converted(current, config.adc_bits, config.adc_range) + bias)
-            self.count("readout", "conversion")
-            self.count("readout", "weight_read")
-            self.count("readout", "cell_read", 2 * len(self.read_units))
-        self.count("readout", "conversion", self.looped * len(self.read_units))
-        self.count("readout", "state_read", self.looped * len(self.read_units))
+        logits, parts = list(self.b_out), self._parts(self.read_units)
+        for part in parts:
+            for k in range(len(logits)):
+                terms = [(state[i], self.w_out[i][k], self.loud.w_out[i][k]) for i in part]
+                logits[k] += self._current(terms, always=True)
+        outputs, read = len(logits), len(self.read_units)
+        self.count("readout", "conversion", outputs * len(parts))
+        self.count("readout", "addition", outputs * (len(parts) - 1))
+        self.count("readout", "weight_read", outputs)
+        self.count("readout", "cell_read", 2 * read * outputs)
+        self.count("readout", "conversion", self.looped * read * self._tiles(outputs))
+        self.count("readout", "state_read", self.looped * read)
         return self.softmax_error(logits, target)
 
     def apply(self, update: Sequence[float]) -> None:

@@ -72,6 +72,26 @@ CHIPS: dict[str, tuple[Any, Any, Any]] = {
         CrossbarBackend, HandCrossbar,
         CrossbarConfig(dac_bits=4, adc_bits=5, adc_range=1.5, convert_each_step=False),
     ),
+    "noisy reads": (
+        CrossbarBackend, HandCrossbar,
+        CrossbarConfig(on_off_ratio=20.0, weight_range=3.0, read_noise=0.05, seed=3),
+    ),
+    "noise before converters": (
+        CrossbarBackend, HandCrossbar,
+        CrossbarConfig(dac_bits=7, adc_bits=7, input_range=2.0, adc_range=4.0, read_noise=0.1),
+    ),
+    "tiles": (
+        CrossbarBackend, HandCrossbar,
+        CrossbarConfig(dac_bits=6, adc_bits=6, adc_range=1.3, tile_rows=2, tile_columns=1),
+    ),
+    "noisy tiles": (
+        CrossbarBackend, HandCrossbar, CrossbarConfig(read_noise=0.05, tile_rows=1, tile_columns=2),
+    ),
+    "rows of tiles": (CrossbarBackend, HandCrossbar, CrossbarConfig(tile_rows=2, adc_bits=5)),
+    "analog tiles": (
+        CrossbarBackend, HandCrossbar,
+        CrossbarConfig(convert_each_step=False, dac_bits=4, tile_rows=2, tile_columns=1),
+    ),
     "split arrays": (CrossbarBackend, HandCrossbar, CrossbarConfig(split_arrays=True)),
     "events": (SpikingBackend, HandEvents, SpikingConfig(0.05, neurons_per_core=2)),
     "rare events": (SpikingBackend, HandEvents, SpikingConfig(0.4, neurons_per_core=1)),

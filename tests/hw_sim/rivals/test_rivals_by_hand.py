@@ -28,8 +28,12 @@ X, Y = RNG.standard_normal((SAMPLES, INPUTS)), np.eye(OUTPUTS)[[0, 1, 1, 0]]
 CHIPS = {
     "digital": (DigitalBackend, None, 0),
     "crossbar": (CrossbarBackend, CrossbarConfig(on_off_ratio=np.inf, weight_range=64.0), 0),
+    "tiles": (
+        CrossbarBackend,
+        CrossbarConfig(on_off_ratio=np.inf, weight_range=64.0, tile_rows=2, tile_columns=3), 0,
+    ),
     "spiking": (SpikingBackend, SpikingConfig(neurons_per_core=PER_CORE), PER_CORE),
-}
+}  # fmt: skip
 each_chip = pytest.mark.parametrize(("make", "config", "per_core"), CHIPS.values(), ids=CHIPS)
 
 
@@ -42,9 +46,9 @@ def _params(network: Network) -> Params:
 class Ledger(Counter[tuple[str, str, str]]):
     """Events of one sample after the other."""
 
-    def __init__(self, in_array: bool, per_core: int) -> None:
+    def __init__(self, in_array: bool, per_core: int, tile: tuple[int, int]) -> None:
         super().__init__()
-        self.in_array, self.per_core = in_array, per_core
+        self.in_array, self.per_core, self.tile = in_array, per_core, tile
 
     def enter(self, phase: str, place: str, **events: int) -> None:
         for kind, times in events.items():
@@ -55,8 +59,11 @@ class Ledger(Counter[tuple[str, str, str]]):
         """A product of a vector and a matrix, in the way of the chip."""
         cores = ceil(targets / self.per_core) if self.per_core else 0
         self.enter(phase, place, state_read=sources, message=sources * cores)
-        if self.in_array:
-            self.enter(phase, place, conversion=sources + targets)
+        if self.in_array:  # deltas go from columns to rows
+            rows, columns = self.tile[::-1] if phase == "backward" else self.tile
+            words, driven = ceil(sources / (rows or sources)), ceil(targets / (columns or targets))
+            self.enter(phase, place, conversion=sources * driven + targets * words)
+            self.enter(phase, place, addition=targets * (words - 1))
         for _ in range(sources * targets):
             if self.in_array:
                 self.enter(phase, place, cell_read=2)
@@ -112,7 +119,7 @@ def test_every_event_of_a_rival_is_entered_by_hand(
     )
     Rival(steps).gradient(trained, X, Y, np.zeros(network.size))
     Rival(steps).predict(asked, X)
-    ledger, forward = (Ledger(make is CrossbarBackend, per_core) for _ in range(2))
+    ledger, forward = (Ledger(make is CrossbarBackend, per_core, trained.tile) for _ in range(2))
     for _ in range(SAMPLES):
         ledger.forward(steps)
         ledger.backward(steps)
