@@ -14,6 +14,13 @@ KINDS = (
     "message",
     "hop",
     "off_chip",
+    "spike_out",
+    "busy_update",
+    "busy_spike",
+    "busy_send",
+    "busy_receive",
+    "busy_synapse",
+    "barrier",
 )
 (
     MAC,
@@ -29,4 +36,15 @@ KINDS = (
     MESSAGE,
     HOP,
     OFF_CHIP,
-) = range(13)
+    SPIKE_OUT,
+    BUSY_UPDATE,
+    BUSY_SPIKE,
+    BUSY_SEND,
+    BUSY_RECEIVE,
+    BUSY_SYNAPSE,
+    BARRIER,
+) = range(20)
+WAITS = KINDS[BUSY_UPDATE:]
+"""What a step waits for: events that follow one another on its busiest core, and the barrier.
+
+They take time and no energy: those of a core are counted under their own kinds, too."""

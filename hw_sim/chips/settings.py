@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from engine.errors import EngineError
+from engine.model.network import Network
 
 BESIDE_BITS = 8
 """Width at which the words beside an analog array or an event are priced."""
@@ -33,6 +34,10 @@ class ChipSettings:
     def stays_analog(self) -> bool:
         """Whether states are analog until they are read, so that input arrays always conduct."""
         return False
+
+    def tiles(self, network: Network) -> int:
+        """Return how many tiles of cores hold a network; 1 where there are none."""
+        return 1
 
     def with_seed(self, seed: int) -> "ChipSettings":
         """Return the same with random devices and random rounding of their own."""
