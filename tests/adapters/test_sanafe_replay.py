@@ -98,7 +98,11 @@ def test_the_schedule_is_that_of_sanafe_without_routes(threshold: float) -> None
     assert judge.spikes == chip.counts.total("spike_out") == fires.sum()
     assert judge.synaptic_events == chip.counts.total("mac")
     assert judge.packets == chip.counts.total("message")
-    assert bill_of(chip, technology()).latency_s == pytest.approx(judge.time_s, rel=1e-9)
+    bill = bill_of(chip, technology())
+    assert bill.latency_s == pytest.approx(judge.time_s, rel=1e-9)
+    whole = replay(chip.network, fires, 16, timing="detailed")
+    assert 0.9 * whole.time_s < bill.latency_s < whole.time_s
+    assert bill.energy_j == pytest.approx(whole.energy_j, rel=0.03)
 
 
 def test_a_chip_is_as_fast_as_the_description_says() -> None:
