@@ -15,6 +15,13 @@ KINDS = (
     "hop",
     "off_chip",
     "addition",
+    "spike_out",
+    "busy_update",
+    "busy_spike",
+    "busy_send",
+    "busy_receive",
+    "busy_synapse",
+    "barrier",
 )
 (
     MAC,
@@ -31,4 +38,15 @@ KINDS = (
     HOP,
     OFF_CHIP,
     ADDITION,
-) = range(14)
+    SPIKE_OUT,
+    BUSY_UPDATE,
+    BUSY_SPIKE,
+    BUSY_SEND,
+    BUSY_RECEIVE,
+    BUSY_SYNAPSE,
+    BARRIER,
+) = range(21)
+WAITS = KINDS[BUSY_UPDATE:]
+"""What a step waits for: events that follow one another on its busiest core, and the barrier.
+
+They take time and no energy: those of a core are counted under their own kinds, too."""

@@ -19,6 +19,7 @@ from hw_sim.chips.fixed_point import DigitalConfig
 from hw_sim.chips.spiking import SPIKING, SpikingBackend, SpikingConfig
 from hw_sim.chips.substrate import Substrate
 from hw_sim.counts import OpCounts
+from hw_sim.events import WAITS
 from hw_sim.formula import dense_counts
 from hw_sim.places import BORDER
 from hw_sim.prices.bill import Bill, Design, grouped, nominal
@@ -219,6 +220,8 @@ def costs_add_up(case: Case) -> None:
         scale = {"none": 1.0, "weight": 8, "state": 6, "product": 8 * 6}
         by_hand = 0.0
         for (_, _, kind), count in chip.counts:
+            if kind in WAITS:
+                continue
             price = technology.price("energy", kind)
             words = {"none": 0, "product": 2}.get(price.scales, 1)
             by_hand += count * price.value * scale[price.scales] / technology.reference_bits**words

@@ -54,6 +54,7 @@ from experiments.tasks import (
 )
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.digital import DIGITAL
+from hw_sim.prices.sanafe_architecture import load_architecture
 from hw_sim.prices.technology import (
     Technology,
     TechnologyError,
@@ -162,13 +163,20 @@ def _technologies(options: argparse.Namespace) -> tuple[dict[str, Technology], l
     for text in options.technology or ():
         if text in known:
             chosen.append(text)
-        elif text.endswith(".toml"):
-            own = load_technologies(Path(text))
+        elif text.endswith((".toml", ".yaml", ".yml")):
+            own = _own_technologies(Path(text))
             known |= own
             chosen += list(own)
         else:
             raise TechnologyError(f"there is no technology '{text}'; known: {', '.join(known)}.")
     return known, chosen or None
+
+
+def _own_technologies(path: Path) -> dict[str, Technology]:
+    if path.suffix == ".toml":
+        return load_technologies(path)
+    found = load_architecture(path)
+    return {found.name: found}
 
 
 def _task(options: argparse.Namespace) -> Task:
@@ -209,7 +217,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--bits", type=int, nargs="+", metavar="N", help="digital: bits of a weight, of a state")
     add(
         "--technology", action="append", metavar="NAME|FILE",
-        help="price in this technology or .toml file in place of "
+        help="price in this technology, .toml file or SANA-FE .yaml in place of "
         + "; ".join(f"{c.name}: {', '.join(c.technologies)}" for c in CHIPS.values()),
     )  # fmt: skip
     add("--set", action="append", default=[], metavar="KEY=VALUE",

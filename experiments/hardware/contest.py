@@ -277,7 +277,8 @@ def design_of(outcome: Outcome, network: Network) -> Design:
     """Return what the prices of a run scale with; a rival has the widths of its opponent."""
     settings = CHIPS[outcome.substrate].settings_from(outcome.settings[outcome.substrate])
     settles = outcome.learner == "eqprop" and settings.stays_analog
-    return Design(network, *settings.word_bits, outcome.memory, settles)
+    tiles = settings.tiles(network)
+    return Design(network, *settings.word_bits, outcome.memory, settles, tiles)
 
 
 def accuracy_spread(outcomes: Sequence[Outcome]) -> tuple[float, float]:

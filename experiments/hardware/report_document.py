@@ -44,7 +44,8 @@ METHOD = (
     "in registers would pay less.",
     "Not priced: leakage, clock, control, wires and drivers, the host, and the calculation of the "
     "spectral cap. Op-count tables understate digital logic by 4 to 11 times.",
-    "Latency lets nothing overlap; events without a latency price hide behind those with one.",
+    "Latency lets nothing overlap; events without a latency price hide behind those with one. "
+    "Event-driven cores work side by side: a step lasts as long as its busiest core and a barrier.",
 )
 
 RIVAL_METHOD = (

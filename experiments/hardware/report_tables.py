@@ -160,7 +160,10 @@ def break_even_tables(contests: Sequence[Contest]) -> tuple[Table, Table]:
         "price. {} are straight lines in each, so the points are exact. {}"
     )
     steps = "Steps are those of a sample in its three phases together."
-    settling = "On a crossbar cell_read is the time of settling."
+    settling = (
+        "On a crossbar cell_read is the time of settling; on event-driven cores what is busiest at "
+        "nominal times stays so."
+    )
     owners = ("Substrate", "Technology", "Against")
     energy = tuple((*names(c), ";\n".join(c.break_even())) for c in contests)
     time = tuple((*names(c), ";\n".join(c.break_even_times())) for c in contests)

@@ -128,7 +128,8 @@ def backprop_recorded(params: Params, x: FloatArray, y: FloatArray, steps: int) 
     trace, network = Trace(), params.network
     slopes = backprop_kernels.matrices_of(Params(network, np.zeros(network.size)))
     memory = backprop_kernels.new_memory(network, steps)
-    medium = backprop_kernels.Medium(False, *np.zeros((2, 2), np.int64))
+    none = np.zeros(2, np.int64)
+    medium = backprop_kernels.Medium(False, none, none, none, np.zeros(5))
     held = recorded(backprop_kernels.matrices_of(params), trace)
     tally = np.zeros((len(PASSES), len(places(network)), len(KINDS)), np.int64)
     interpreted(backprop_kernels)["backpropagate"](

@@ -29,11 +29,14 @@ from hw_sim.chips.kernel_arguments import (
 from hw_sim.events import (
     ACTIVATION,
     ADDITION,
+    BARRIER,
+    BUSY_UPDATE,
     CELL_READ,
     CONVERSION,
     HOP,
     MAC,
     MESSAGE,
+    SPIKE_OUT,
     STATE_READ,
     STATE_WRITE,
     WEIGHT_READ,
@@ -386,14 +389,79 @@ def softmax_errors(n, wires, targets, work, tally):
 
 # --- Event driven --------------------------------------------------------------------------------
 
+UPDATES, SPIKES, SENDS, RECEIVES, SYNAPSES = range(5)  # rows of the work of cores
+KINDS_OF_WORK = 5
+
 
 @njit(cache=True)
-def drive_events(x, feeds, cores, drive, tally):
+def _begin_exchange(cores, updates):
+    """Begin a step of all cores, in which each updates so many neurons."""
+    for c in range(cores.work.shape[1]):
+        cores.work[UPDATES, c] = updates[c]
+        for kind in range(SPIKES, KINDS_OF_WORK):
+            cores.work[kind, c] = 0
+
+
+@njit(cache=True)
+def _hear(cores, landing, sender):
+    """Let every core with a listener take an event in; return how many there are."""
+    first, last = landing.first[sender], landing.first[sender + 1]
+    for row in range(first, last):
+        cores.work[RECEIVES, landing.core[row]] += 1
+        cores.work[SYNAPSES, landing.core[row]] += landing.synapses[row]
+    return last - first
+
+
+@njit(cache=True)
+def _speak(cores, landing, sender, core):
+    """Send an event of a neuron on `core` to all cores with a listener."""
+    cores.work[SPIKES, core] += 1
+    cores.work[SENDS, core] += _hear(cores, landing, sender)
+
+
+@njit(cache=True)
+def _end_exchange(cores, times, tally):
+    """Tally `times` over what the step waits for: the longest work of a core, and the barrier.
+
+    A core sends while it receives, so its work is what it sends or what it receives.
+    """
+    longest, busiest, first = -1.0, 0, UPDATES
+    for c in range(cores.work.shape[1]):
+        sent, received = 0.0, 0.0
+        for kind in range(RECEIVES):
+            sent += cores.work[kind, c] * cores.lengths_ns[kind]
+        for kind in range(RECEIVES, KINDS_OF_WORK):
+            received += cores.work[kind, c] * cores.lengths_ns[kind]
+        if sent > longest:
+            longest, busiest, first = sent, c, UPDATES
+        if received > longest:
+            longest, busiest, first = received, c, RECEIVES
+    place, last = cores.place[busiest], RECEIVES if first == UPDATES else KINDS_OF_WORK
+    for kind in range(first, last):
+        tally[place, BUSY_UPDATE + kind] += times * cores.work[kind, busiest]
+    tally[place, BARRIER] += times
+
+
+@njit(cache=True)
+def tell_all(cores, units, products, times, tally):
+    """Let every unit tell its whole state, and every core learn by so many `products (cores,)`."""
+    _begin_exchange(cores, cores.idle)
+    for u in range(units):
+        _speak(cores, cores.landing, u, cores.home[u])
+    for c in range(cores.work.shape[1]):
+        cores.work[SYNAPSES, c] = products[c]
+    _end_exchange(cores, times, tally)
+
+
+@njit(cache=True)
+def drive_events(x, feeds, fan, landing, cores, drive, tally):
     """Write `bias + x inputs` into `drive`; an input of zero sends nothing.
 
-    `cores (inputs, layers)`: an input is one message to each core that holds units it drives.
+    `fan (inputs, layers)`: an input is one message to each core that holds units it drives, and
+    meets the synapses of `landing` there.
     """
     for n in range(x.shape[0]):
+        _begin_exchange(cores, cores.idle)
         for k in range(feeds.layers.shape[0]):
             for j in range(feeds.layers[k, START], feeds.layers[k, END]):
                 drive[n, j] = feeds.bias[j]
@@ -415,12 +483,16 @@ def drive_events(x, feeds, cores, drive, tally):
                         tally[place, WEIGHT_READ] += added
         for i in range(x.shape[1]):
             if x[n, i] != 0.0:
+                _hear(cores, landing, i)
                 for k in range(feeds.layers.shape[0]):
-                    tally[k, MESSAGE] += cores[i, k]
+                    tally[k, MESSAGE] += fan[i, k]
+        _end_exchange(cores, 1, tally)
 
 
 @njit(cache=True)
-def relax_events(wires, batch, threshold, kept, ended, fresh, max_steps, tolerance, work, tally):
+def relax_events(
+    wires, batch, threshold, kept, ended, fresh, max_steps, tolerance, work, cores, tally
+):
     """Relax real states; a unit sends only what changed by more than `threshold` since it sent.
 
     `kept` holds for each sample what was sent, and is left at the end of the relaxation. With
@@ -430,9 +502,9 @@ def relax_events(wires, batch, threshold, kept, ended, fresh, max_steps, toleran
         if fresh:
             _begin_events(n, wires, batch, kept, ended.state, fresh == 2, tally)
         for step in range(1, max_steps + 1):
-            _send_states(n, wires, threshold, kept, ended.state, tally)
+            _send_states(n, wires, threshold, kept, ended.state, cores, tally)
             if batch.beta != 0.0:
-                _send_errors(n, wires, batch, threshold, kept, ended.state, work, tally)
+                _send_errors(n, wires, batch, threshold, kept, ended.state, work, cores, tally)
             gap = _map_events(n, wires, batch, kept, ended.state, work, tally)
             ended.steps[n] = step
             ended.residual[n] = gap
@@ -483,8 +555,9 @@ def _send_changes(n, messages, threshold, kept, state, totals, k, tally):
 
 
 @njit(cache=True)
-def _send_states(n, wires, threshold, kept, state, tally):
+def _send_states(n, wires, threshold, kept, state, cores, tally):
     """Send the change of every unit that changed enough to all that listen."""
+    _begin_exchange(cores, cores.units)
     _send_changes(n, wires.messages, threshold, kept, state, kept.total, n, tally)
     _send_changes(n, wires.readout, threshold, kept, state, kept.logits, n, tally)
     for k in range(wires.layers.shape[0]):
@@ -493,13 +566,16 @@ def _send_states(n, wires, threshold, kept, state, tally):
                 kept.sent[n, u] = state[n, u]
                 tally[k, STATE_READ] += 1
                 tally[k, STATE_WRITE] += 1
+                tally[k, SPIKE_OUT] += 1
                 tally[k, MESSAGE] += wires.fan_out[u, 0]
                 tally[k, HOP] += wires.fan_out[u, 1]
+                _speak(cores, cores.landing, u, cores.home[u])
+    _end_exchange(cores, 1, tally)
 
 
 @njit(cache=True)
-def _send_errors(n, wires, batch, threshold, kept, state, work, tally):
-    """Let the read-out send the change of its error back."""
+def _send_errors(n, wires, batch, threshold, kept, state, work, cores, tally):
+    """Let the read-out send the change of its error back: once it has heard all states."""
     place = wires.layers.shape[0]
     if wires.readout.table.shape[0] == 0:
         for k in range(wires.last - wires.first):
@@ -509,6 +585,7 @@ def _send_errors(n, wires, batch, threshold, kept, state, work, tally):
     for k in range(work.logits.shape[1]):
         work.logits[0, k] = kept.logits[n, k]
     softmax_errors(n, wires, batch.targets, work, tally)
+    _begin_exchange(cores, cores.outputs)
     outputs = wires.readout.table[0, COLUMNS]
     for p in range(wires.readout.table[0, POSITIONS]):
         for k in range(p * outputs, (p + 1) * outputs):
@@ -518,9 +595,13 @@ def _send_errors(n, wires, batch, threshold, kept, state, work, tally):
                 added = _pull_back(n, wires.readout, p, k - p * outputs, change, kept)
                 tally[place, MAC] += added
                 tally[place, WEIGHT_READ] += added
+                neuron = state.shape[1] + k
                 tally[place, STATE_WRITE] += 1
-                tally[place, MESSAGE] += wires.fan_out[state.shape[1] + k, 0]
-                tally[place, HOP] += wires.fan_out[state.shape[1] + k, 1]
+                tally[place, SPIKE_OUT] += 1
+                tally[place, MESSAGE] += wires.fan_out[neuron, 0]
+                tally[place, HOP] += wires.fan_out[neuron, 1]
+                _speak(cores, cores.landing, neuron, cores.home[neuron])
+    _end_exchange(cores, 1, tally)
 
 
 @njit(cache=True)
@@ -556,22 +637,28 @@ def _map_events(n, wires, batch, kept, state, work, tally):
 
 
 @njit(cache=True)
-def read_events(wires, targets, threshold, kept, to_outputs, state, errors, work, tally):
+def read_events(
+    wires, targets, threshold, kept, to_outputs, landing, state, errors, work, cores, tally
+):
     """Write `softmax - y` into `errors (samples, outputs)`, from the logits that events summed.
 
     Units that changed by more than `threshold` since they sent tell the read-out now, which takes
-    the messages and hops of `to_outputs (size, 2)`.
+    the messages and hops of `to_outputs (size, 2)` and meets the synapses of `landing`.
     """
     place = wires.layers.shape[0]
     for n in range(state.shape[0]):
+        _begin_exchange(cores, cores.outputs)
         for k in range(errors.shape[1]):
             work.logits[0, k] = kept.logits[n, k]
         _send_changes(n, wires.readout, threshold, kept, state, work.logits, 0, tally)
         for i in range(wires.first, wires.last):
             if abs(state[n, i] - kept.sent[n, i]) > threshold:
                 tally[place, STATE_READ] += 1
+                tally[place, SPIKE_OUT] += 1
                 tally[place, MESSAGE] += to_outputs[i - wires.first, 0]
                 tally[place, HOP] += to_outputs[i - wires.first, 1]
+                _speak(cores, landing, i - wires.first, cores.home[i])
+        _end_exchange(cores, 1, tally)
         softmax_errors(n, wires, targets, work, tally)
         for k in range(errors.shape[1]):
             errors[n, k] = work.error[k]

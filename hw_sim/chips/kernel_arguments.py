@@ -144,3 +144,34 @@ class Kept(NamedTuple):
     logits: Any
     sent_error: Any
     pull: Any
+
+
+class Landing(NamedTuple):
+    """Where events land, a row for each sender and each core that it reaches, in their order.
+
+    Those of a sender are the rows `first[sender]` to `first[sender + 1]`: a core, and how many
+    synapses an event meets there.
+    """
+
+    first: Any
+    core: Any
+    synapses: Any
+
+
+class Cores(NamedTuple):
+    """The cores of an event-driven chip, and what each of them does in a step.
+
+    `home (neurons,)` is the core of each unit and each output after them, `place (cores,)` where a
+    core is counted, `units` and `outputs (cores,)` how many of each it holds, `idle` none. Events
+    of neurons meet synapses as `landing` says. `work (5, cores)` holds the events of a step:
+    updates, spikes, sends, receives, synapses; `lengths_ns (5,)` say which of them take longest.
+    """
+
+    home: Any
+    place: Any
+    units: Any
+    outputs: Any
+    idle: Any
+    landing: Any
+    lengths_ns: Any
+    work: Any

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from engine.errors import EngineError
+from engine.model.network import Network
 
 BESIDE_BITS = 8
 """Width at which the words beside an analog array or an event are priced."""
@@ -38,6 +39,10 @@ class ChipSettings:
     def more_events(self) -> tuple[str, ...]:
         """What needs a price beside the events of its chip, because it is set so."""
         return ()
+
+    def tiles(self, network: Network) -> int:
+        """Return how many tiles of cores hold a network; 1 where there are none."""
+        return 1
 
     def with_seed(self, seed: int) -> "ChipSettings":
         """Return the same with random devices and random rounding of their own."""

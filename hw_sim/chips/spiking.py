@@ -5,6 +5,11 @@
 Synapses of silent units do nothing. The read-out sends its error back in the same way. A chip keeps
 what was sent: a phase that starts where the last free one ended sends nothing to begin with. When a
 phase has ended, each unit tells its synapses its whole state once, for the local rule.
+
+Cores work side by side, and within a core one thing follows the other. A step lasts as long as the
+longest work of a core, and ends with a barrier:
+
+    max over cores of max(updates + spikes + sends, receives + synapses) + barrier
 """
 
 from dataclasses import dataclass
@@ -22,24 +27,46 @@ from hw_sim.audit.recording import Trace, interpreted, recorded
 from hw_sim.chips import floating_kernels as kernels
 from hw_sim.chips.chip import DENSE, Chip
 from hw_sim.chips.kernel_arguments import Endings, HeldBatch, Kept
+from hw_sim.chips.landing import cores_of, landing_of_inputs, landing_on_outputs, learned
 from hw_sim.chips.mesh import fan_from_inputs, fan_out, fan_to_outputs
 from hw_sim.chips.messages import feeds, layer_table, wires
-from hw_sim.chips.settings import ChipSettings
+from hw_sim.chips.settings import ChipSettings, check_between
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
-from hw_sim.counts import Footprint
-from hw_sim.events import HOP, MESSAGE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE
-from hw_sim.places import BORDER, owners
+from hw_sim.counts import Footprint, neuron_count
+from hw_sim.events import HOP, MESSAGE, SPIKE_OUT, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE
+from hw_sim.places import BORDER, READOUT, owners
 
 FROM_KEPT, FROM_STATE, FROM_DRIVE = range(3)
+LONGEST_NS = 1e9
 
 
 @checked
 @dataclass(frozen=True)
 class SpikingConfig(ChipSettings):
-    """When a unit speaks, and how many share a core of a square mesh."""
+    """When a unit speaks, how many share a core of a square mesh, and how fast a core is.
+
+    Times (SANA-FE's Loihi) only say which core a step waits for: what it then costs has a price.
+    """
 
     threshold: float = 0.01
     neurons_per_core: int = 32
+    cores_per_tile: int = 4
+    """Whose routers are one: the barrier waits for tiles."""
+    update_ns: float = 9.7
+    spike_ns: float = 30.0
+    send_ns: float = 5.1
+    receive_ns: float = 16.0
+    synapse_ns: float = 3.8
+
+    @property
+    def lengths_ns(self) -> tuple[float, ...]:
+        """Of an update, a spike, a send, a receipt and a synaptic operation."""
+        return self.update_ns, self.spike_ns, self.send_ns, self.receive_ns, self.synapse_ns
+
+    def tiles(self, network: Network) -> int:
+        """Return how many tiles hold a network."""
+        cores = -(-neuron_count(network) // self.neurons_per_core)
+        return -(-cores // self.cores_per_tile)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.threshold < 1.0:
@@ -47,6 +74,9 @@ class SpikingConfig(ChipSettings):
                 f"the spiking substrate has threshold {self.threshold}, expected from 0 to below 1."
             )
         check_count("neurons_per_core", self.neurons_per_core)
+        check_count("cores_per_tile", self.cores_per_tile)
+        for name in ("update_ns", "spike_ns", "send_ns", "receive_ns", "synapse_ns"):
+            check_between("the spiking substrate", name, getattr(self, name), 0.0, LONGEST_NS)
 
 
 class SpikingBackend(Substrate):
@@ -60,6 +90,10 @@ class SpikingBackend(Substrate):
         self._fan_out = fan_out(network, self.config.neurons_per_core)
         self._from_inputs = fan_from_inputs(network, self.config.neurons_per_core)
         self._to_outputs = fan_to_outputs(network, self.config.neurons_per_core)
+        self._cores = cores_of(network, self.config.neurons_per_core, self.config.lengths_ns)
+        self._inputs_land = landing_of_inputs(network, self._cores.home)
+        self._outputs_land = landing_on_outputs(network, self._cores.home)
+        self._learned = learned(network, self._cores.home)
         self._free: tuple[FloatArray, Kept] | None = None
         super().__init__(network, params)
 
@@ -78,6 +112,15 @@ class SpikingBackend(Substrate):
         """Return how many cores hold so many units."""
         return -(-units // self.config.neurons_per_core)
 
+    def fullest_core(self, units: int) -> int:
+        """Return how many of so many units the first core holds."""
+        return min(units, self.config.neurons_per_core)
+
+    @property
+    def lengths_ns(self) -> tuple[float, ...]:
+        """As they are set."""
+        return self.config.lengths_ns
+
     def _load(self, params: Params) -> None:
         self._params = params.astype(np.float64)
         self._assemble()
@@ -89,7 +132,8 @@ class SpikingBackend(Substrate):
 
     def _drive(self, x: FloatArray) -> FloatArray:
         drive, tally = np.zeros((len(x), self.network.units)), self._tally()
-        kernels.drive_events(x, self._feeds, self._from_inputs, drive, tally)
+        fan = self._from_inputs, self._inputs_land, self._cores
+        kernels.drive_events(x, self._feeds, *fan, drive, tally)
         self._count("input", tally)
         self.counts.add("input", BORDER, "off_chip", x.size)
         return drive
@@ -111,7 +155,8 @@ class SpikingBackend(Substrate):
         goal = np.zeros((1, self.network.outputs)) if clamped.y is None else clamped.y
         kernels.relax_events(
             self._wires, HeldBatch(clamped.drive, goal, beta), self.config.threshold, kept, ended,
-            fresh, relaxation.max_steps, relaxation.tolerance, self._registers(np.float64), tally,
+            fresh, relaxation.max_steps, relaxation.tolerance, self._registers(np.float64),
+            self._cores, tally,
         )  # fmt: skip
         if beta == 0.0:
             self._free = (ended.state, kept)
@@ -130,9 +175,23 @@ class SpikingBackend(Substrate):
         if self._free is not None and state is self._free[0]:
             kept = self._free[1]
         errors = np.zeros((len(state), self.network.outputs))
-        args = self._wires, targets, self.config.threshold, kept, self._to_outputs
-        kernels.read_events(*args, state, errors, work, tally)
+        told = self._to_outputs, self._outputs_land
+        args = self._wires, targets, self.config.threshold, kept, *told
+        kernels.read_events(*args, state, errors, work, self._cores, tally)
         return errors
+
+    def _accumulate(
+        self,
+        clamped: Clamped,
+        equilibrium: Equilibrium,
+        gradient: FloatArray,
+        energy: float,
+        cost: float,
+    ) -> None:
+        super()._accumulate(clamped, equilibrium, gradient, energy, cost)
+        if cost != 0.0:  # the outputs have heard all states, and learn one by one within a core
+            products = len(clamped.x) * int(self._learned[1].max())
+            self.counts.add("learn", READOUT, "busy_synapse", products)
 
     def _correlate(
         self, x: FloatArray, state: FloatArray, total: Params, energy: float, tally: IntArray
@@ -140,8 +199,10 @@ class SpikingBackend(Substrate):
         super()._correlate(x, state, total, energy, tally)
         for place, (first, last, _) in enumerate(layer_table(self.network)):
             messages, hops = self._fan_out[first:last].sum(0)
+            tally[place, SPIKE_OUT] += len(x) * (last - first)
             tally[place, MESSAGE] += len(x) * messages
             tally[place, HOP] += len(x) * hops
+        kernels.tell_all(self._cores, self.network.units, self._learned[0], len(x), tally)
 
     def record_relaxation(
         self, x: FloatArray, y: FloatArray, beta: float, steps: int, trace: Trace
@@ -152,7 +213,7 @@ class SpikingBackend(Substrate):
         batch = HeldBatch(self._drive(x), y, beta)
         interpreted(kernels)["relax_events"](
             recorded(self._wires, trace, WIRING), recorded(batch, trace), 0.0, kept, ended,
-            FROM_DRIVE, steps, -1.0, work, self._tally(),
+            FROM_DRIVE, steps, -1.0, work, self._cores, self._tally(),
         )  # fmt: skip
         return ended.state.numbers()
 
@@ -171,6 +232,6 @@ SPIKING = Chip(
     backend=SpikingBackend,
     settings=SpikingConfig(),
     technologies=("loihi_like",),
-    events=(*DENSE, "message", "hop"),
+    events=(*DENSE, "message", "hop", "spike_out"),
     tuned={"eqprop": 0.032, "backprop": 0.016, "bptt": 0.032},
 )

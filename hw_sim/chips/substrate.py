@@ -71,6 +71,15 @@ class Substrate(Backend):
         """Return to how many cores a message to so many units goes; 0 without messages."""
         return 0
 
+    def fullest_core(self, units: int) -> int:
+        """Return how many of so many units one core holds at most; 0 without cores."""
+        return 0
+
+    @property
+    def lengths_ns(self) -> tuple[float, ...]:
+        """Of an update, a spike, a send, a receipt and a synaptic operation in a core."""
+        return (0.0,) * 5
+
     def read(self, state: FloatArray) -> FloatArray:
         """Return a state as the read-out and the synapses see it."""
         return state

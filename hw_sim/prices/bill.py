@@ -13,6 +13,7 @@ from engine.arrays import FloatArray
 from engine.model.network import Network
 from hw_sim.chips.messages import input_ways, readout_ways, recurrent_ways
 from hw_sim.counts import Key, OpCounts, WordCount, neuron_count
+from hw_sim.events import WAITS
 from hw_sim.places import BORDER, READOUT, owners, places
 from hw_sim.prices.technology import Price, Technology
 
@@ -36,6 +37,8 @@ class Design:
     """Optimizer included."""
     settles: bool = False
     """Whether states are analog until they are read: input arrays then conduct in every step."""
+    tiles: int = 1
+    """Of cores, which wait for one another at a barrier."""
 
     @property
     def memory_bits(self) -> int:
@@ -93,11 +96,13 @@ class Bill:
 
     def energy_parts(self) -> dict[Key, float]:
         """Return the energy of each phase, place and kind, which sum to the total."""
-        return {key: n * self._energy_of(key[2]).value for key, n in self.counts}
+        return {
+            key: n * self._energy_of(key[2]).value for key, n in self.counts if key[2] not in WAITS
+        }
 
     def latency_parts(self) -> dict[Key, float]:
         """Return the time of each phase, place and kind; kinds without a price are hidden."""
-        prices = self.technology.prices["latency"]
+        prices = self._latencies()
         return {
             key: n * prices[key[2]].value / self._lanes(prices[key[2]], key)
             for key, n in self.counts
@@ -118,13 +123,14 @@ class Bill:
         """Return for each kind the number of events and its price at these widths."""
         kinds: dict[str, float] = {}
         for (_, _, kind), n in self.counts:
-            kinds[kind] = kinds.get(kind, 0.0) + n
+            if kind not in WAITS:
+                kinds[kind] = kinds.get(kind, 0.0) + n
         return {kind: (n, self._energy_of(kind)) for kind, n in kinds.items()}
 
     def latency_terms(self) -> Terms:
         """Return for each kind that has a price how many events follow one another."""
         kinds: dict[str, float] = {}
-        prices = self.technology.prices["latency"]
+        prices = self._latencies()
         for key, n in self.counts:
             if key[2] in prices:
                 serial = n / self._lanes(prices[key[2]], key)
@@ -171,6 +177,11 @@ class Bill:
         factor = {"none": 1.0, "weight": weight, "state": state, "product": weight * state}
         by = factor[price.scales]
         return replace(price, value=by * price.value, low=by * price.low, high=by * price.high)
+
+    def _latencies(self) -> dict[str, Price]:
+        """Return the times of events on so many tiles."""
+        prices = self.technology.prices["latency"]
+        return {kind: price.on(self.design.tiles) for kind, price in prices.items()}
 
     def _lanes(self, price: Price, key: Key) -> float:
         phase, place, kind = key

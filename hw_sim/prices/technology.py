@@ -7,14 +7,14 @@ no entry: an event without a price is an error that names it.
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from engine.border import checked
 from engine.errors import shown
-from hw_sim.events import KINDS
+from hw_sim.events import KINDS, WAITS
 
 STATUSES = ("ran", "read", "second-hand", "recalled")
 UNITS = {
@@ -25,7 +25,7 @@ UNITS = {
 }
 """Of each section: units, and what they are in joules, seconds, square metres and writes."""
 ENTRIES = {
-    "energy": KINDS,
+    "energy": tuple(kind for kind in KINDS if kind not in WAITS),
     "latency": KINDS,
     "area": ("neuron", "memory_bit", "cell"),
     "endurance": ("weight_write",),
@@ -64,6 +64,16 @@ class Price:
     """Latency only: how many such events happen at once; `unit` and `synapse` mean all."""
     scales: str = "none"
     """Energy only: with the bits of a weight, of a state, or with their product."""
+    by_tiles: tuple[tuple[int, float], ...] = ()
+    """Latency only: its value from so many tiles of cores on, ascending; low and high follow it."""
+
+    def on(self, tiles: int) -> "Price":
+        """Return the price on so many tiles."""
+        values = [value for least, value in self.by_tiles if least <= tiles]
+        if not values:
+            return self
+        low, high = (end / self.value * values[-1] for end in (self.low, self.high))
+        return replace(self, value=values[-1], low=low, high=high)
 
 
 @dataclass(frozen=True)
@@ -98,16 +108,20 @@ def shipped_technologies() -> dict[str, Technology]:
 @checked
 def load_technologies(path: Path) -> dict[str, Technology]:
     """Read a user's file, or refuse it in one sentence."""
+    return _parse(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file of prices, unless it is none or far too long."""
     try:
         size = path.stat().st_size
         if size > LARGEST_FILE:
             raise TechnologyError(f"{path} has {size:,} bytes, expected at most {LARGEST_FILE:,}.")
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except TechnologyError:
         raise
     except (OSError, ValueError) as error:  # bytes that are no text, a name that is no path
         raise TechnologyError(f"{_plain(path)} cannot be read: {_plain(error)}.") from None
-    return _parse(text, str(path))
 
 
 def _parse(text: str, path: str) -> dict[str, Technology]:
@@ -126,10 +140,11 @@ def _parse(text: str, path: str) -> dict[str, Technology]:
         raise TechnologyError(f"{path} is not TOML: {_plain(error)}.") from None
     if not content:
         raise TechnologyError(f"{path} holds no technology.")
-    return {name: _technology(name, table, path) for name, table in content.items()}
+    return {name: technology_from(name, table, path) for name, table in content.items()}
 
 
-def _technology(name: str, table: Any, path: str) -> Technology:
+def technology_from(name: str, table: Any, path: str) -> Technology:
+    """Return the technology that a table of a file describes, or say what is wrong with it."""
     where = f"{path}: technology {shown(name)}"
     if not name or CONTROL.search(name) or "\n" in name:
         raise TechnologyError(f"{where}: its name has to be words.")
@@ -174,7 +189,7 @@ def _price(where: str, section: str, entry: str, fields: Any) -> Price:
     for field in FIELDS:
         if field not in fields:
             raise TechnologyError(f"{where} has no {field}.")
-    _check_known(where, "field", fields, (*FIELDS, "parallel", "scales"))
+    _check_known(where, "field", fields, (*FIELDS, "parallel", "scales", "by_tiles"))
     _check_choices(where, section, fields)
     low, value, high = (_number(where, name, fields[name]) for name in ("low", "value", "high"))
     if not low <= value <= high:
@@ -187,7 +202,33 @@ def _price(where: str, section: str, entry: str, fields: Any) -> Price:
     return Price(
         entry, value * scale, low * scale, high * scale, fields["unit"], fields["node"],
         fields["source"], fields["status"], fields.get("parallel", 1), fields.get("scales", "none"),
+        _by_tiles(where, section, fields, value, scale),
     )  # fmt: skip
+
+
+def _by_tiles(
+    where: str, section: str, fields: Mapping[str, Any], value: float, scale: float
+) -> tuple[tuple[int, float], ...]:
+    """Return pairs of a number of tiles and the value from there on; the first is the value."""
+    pairs = fields.get("by_tiles", [])
+    if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
+        raise TechnologyError(
+            f"{where} has by_tiles {shown(pairs)}, expected pairs of tiles and value."
+        )
+    if not pairs:
+        return ()
+    if section != "latency" or value == 0:
+        raise TechnologyError(f"{where} has by_tiles, which only a latency above zero has.")
+    tiles = [least for least, _ in pairs]
+    if not all(_is_count(least, MOST_PARALLEL) for least in tiles) or tiles != sorted(set(tiles)):
+        raise TechnologyError(f"{where} has by_tiles {shown(pairs)}, expected ascending tiles.")
+    values = [_number(where, "by_tiles", each) for _, each in pairs]
+    if values[0] != value or 0.0 in values:
+        raise TechnologyError(
+            f"{where} has by_tiles {shown(pairs)}, expected to begin with its value {value:g}, "
+            "and nothing at zero."
+        )
+    return tuple(zip(tiles, (each * scale for each in values), strict=True))
 
 
 def _number(where: str, name: str, number: Any) -> float:

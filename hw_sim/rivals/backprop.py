@@ -111,9 +111,13 @@ class Rival:
         """Return what both kernels take: data, weights, steps, and how products are done."""
         network = backend.network
         _check_network(network, self.steps)
-        cores = [backend.cores(units) for units in (network.units, network.outputs)]
+        sizes = network.units, network.outputs
         medium = kernels.Medium(
-            backend.in_array, np.array(cores, np.int64), np.array(backend.tile, np.int64)
+            backend.in_array,
+            np.array([backend.cores(units) for units in sizes], np.int64),
+            np.array(backend.tile, np.int64),
+            np.array([backend.fullest_core(units) for units in sizes], np.int64),
+            np.array(backend.lengths_ns),
         )
         inputs, targets = np.asarray(x, np.float64), np.asarray(y, np.float64)
         held = kernels.matrices_of(backend.params.astype(np.float64))

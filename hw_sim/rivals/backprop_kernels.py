@@ -11,10 +11,17 @@ from engine.model.params import Params
 from hw_sim.events import (
     ACTIVATION,
     ADDITION,
+    BARRIER,
+    BUSY_RECEIVE,
+    BUSY_SEND,
+    BUSY_SPIKE,
+    BUSY_SYNAPSE,
+    BUSY_UPDATE,
     CELL_READ,
     CONVERSION,
     MAC,
     MESSAGE,
+    SPIKE_OUT,
     STATE_READ,
     STATE_WRITE,
     TRACE_READ,
@@ -24,17 +31,22 @@ from hw_sim.events import (
 
 INPUT, FREE, BACKWARD, LEARN = range(4)
 HIDDEN, OUT = range(2)
+OUTSIDE = -1
 
 
 class Medium(NamedTuple):
-    """How a matrix product is done: in arrays or not, and to how many `cores (2,)` it is sent.
+    """How a matrix product is done: in arrays or not, or between cores.
 
-    `tile (2,)` are the rows and columns of the largest array, 0 is without end.
+    `tile (2,)` are the rows and columns of the largest array, 0 is without end. So many `cores
+    (2,)` hold each layer, the fullest of them `most (2,)` of its neurons; `lengths_ns (5,)` say
+    whether a step waits for what a core sends or for what it receives.
     """
 
     in_array: Any
     cores: Any
     tile: Any
+    most: Any
+    lengths_ns: Any
 
 
 class SampleWords(NamedTuple):
@@ -102,10 +114,11 @@ def _tiles(size, most):
 
 
 @njit(cache=True)
-def _tally_product(tally, sources, targets, medium, cores, back):
+def _tally_product(tally, sources, targets, medium, start, end, back):
     """Count a matrix product: word by word, or as one read of an array between converters.
 
-    `back` is 1 where an array is read from its columns to its rows.
+    It goes from layer `start`, or from outside, to layer `end`; `back` is 1 where an array is read
+    from its columns to its rows.
     """
     if medium.in_array:
         words = _tiles(sources, medium.tile[back])
@@ -116,7 +129,28 @@ def _tally_product(tally, sources, targets, medium, cores, back):
         tally[MAC] += sources * targets
         tally[WEIGHT_READ] += sources * targets
     tally[STATE_READ] += sources
+    if medium.cores[end] > 0:
+        _tally_step(tally, sources, medium, start, end)
+
+
+@njit(cache=True)
+def _tally_step(tally, sources, medium, start, end):
+    """Count what cores tell one another for a product, and what the step waits for."""
+    cores, most = medium.cores[end], medium.most[end]
+    update, spike, send, receive, synapse = medium.lengths_ns
+    held = 0
+    if start != OUTSIDE:
+        held = medium.most[start]
+        tally[SPIKE_OUT] += sources
     tally[MESSAGE] += sources * cores
+    if sources * (receive + most * synapse) > held * (update + spike + cores * send):
+        tally[BUSY_RECEIVE] += sources
+        tally[BUSY_SYNAPSE] += sources * most
+    else:
+        tally[BUSY_UPDATE] += held
+        tally[BUSY_SPIKE] += held
+        tally[BUSY_SEND] += held * cores
+    tally[BARRIER] += 1
 
 
 @njit(cache=True)
@@ -130,7 +164,7 @@ def _forward(n, x, blocks, steps, medium, memory, tally):
             memory.drive[j] = memory.drive[j] + word * blocks.inputs[i, j]
     for j in range(units):
         memory.trajectory[0, j] = math.tanh(memory.drive[j])
-    _tally_product(tally[INPUT, HIDDEN], inputs, units, medium, medium.cores[HIDDEN], 0)
+    _tally_product(tally[INPUT, HIDDEN], inputs, units, medium, OUTSIDE, HIDDEN, 0)
     tally[INPUT, HIDDEN, WEIGHT_READ] += units
     tally[INPUT, HIDDEN, STATE_WRITE] += units
     tally[FREE, HIDDEN, ACTIVATION] += units
@@ -144,7 +178,7 @@ def _forward(n, x, blocks, steps, medium, memory, tally):
                 memory.trajectory[t, j] = memory.trajectory[t, j] + word * blocks.recurrent[i, j]
         for j in range(units):
             memory.trajectory[t, j] = math.tanh(memory.trajectory[t, j])
-        _tally_product(tally[FREE, HIDDEN], units, units, medium, medium.cores[HIDDEN], 0)
+        _tally_product(tally[FREE, HIDDEN], units, units, medium, HIDDEN, HIDDEN, 0)
         tally[FREE, HIDDEN, STATE_READ] += units
         tally[FREE, HIDDEN, ACTIVATION] += units
         tally[FREE, HIDDEN, STATE_WRITE] += units
@@ -170,7 +204,7 @@ def _read_out(n, y, blocks, steps, medium, memory, tally):
         norm = norm + memory.error[k]
     for k in range(outputs):
         memory.error[k] = memory.error[k] / norm - y[n, k]
-    _tally_product(tally[FREE, OUT], units, outputs, medium, medium.cores[OUT], 0)
+    _tally_product(tally[FREE, OUT], units, outputs, medium, HIDDEN, OUT, 0)
     tally[FREE, OUT, WEIGHT_READ] += outputs
     tally[FREE, OUT, ACTIVATION] += outputs
     tally[FREE, OUT, STATE_WRITE] += outputs
@@ -192,9 +226,10 @@ def _read_back(blocks, steps, medium, memory, slopes, tally):
         for k in range(outputs):
             slopes.weight[i, k] = slopes.weight[i, k] + word * memory.error[k]
     synapses = units * outputs
-    _tally_product(tally[BACKWARD, OUT], outputs, units, medium, medium.cores[HIDDEN], 1)
+    _tally_product(tally[BACKWARD, OUT], outputs, units, medium, OUT, HIDDEN, 1)
     tally[BACKWARD, OUT, STATE_WRITE] += units
     tally[LEARN, OUT, MAC] += synapses
+    tally[LEARN, OUT, BUSY_SYNAPSE] += units * medium.most[OUT]
     tally[LEARN, OUT, STATE_READ] += units + 2 * outputs
     tally[LEARN, OUT, TRACE_READ] += synapses + outputs
     tally[LEARN, OUT, TRACE_WRITE] += synapses + outputs
@@ -225,9 +260,10 @@ def _backward(n, x, blocks, steps, medium, memory, slopes, tally):
             memory.delta[0, i] = delta
             for j in range(units):
                 slopes.recurrent[i, j] = slopes.recurrent[i, j] + word * memory.delta[1, j]
-        _tally_product(tally[BACKWARD, HIDDEN], units, units, medium, medium.cores[HIDDEN], 1)
+        _tally_product(tally[BACKWARD, HIDDEN], units, units, medium, HIDDEN, HIDDEN, 1)
         tally[BACKWARD, HIDDEN, STATE_WRITE] += units
         tally[LEARN, HIDDEN, MAC] += units * units
+        tally[LEARN, HIDDEN, BUSY_SYNAPSE] += units * medium.most[HIDDEN]
         tally[LEARN, HIDDEN, STATE_READ] += 2 * units
         tally[LEARN, HIDDEN, TRACE_READ] += units * units
         tally[LEARN, HIDDEN, TRACE_WRITE] += units * units
@@ -238,6 +274,7 @@ def _backward(n, x, blocks, steps, medium, memory, slopes, tally):
     for j in range(units):
         slopes.bias[j] = slopes.bias[j] + memory.delta_sum[j]
     tally[LEARN, HIDDEN, MAC] += inputs * units
+    tally[LEARN, HIDDEN, BUSY_SYNAPSE] += inputs * medium.most[HIDDEN]
     tally[LEARN, HIDDEN, STATE_READ] += inputs + units
     tally[LEARN, HIDDEN, TRACE_READ] += (inputs + 1) * units
     tally[LEARN, HIDDEN, TRACE_WRITE] += (inputs + 1) * units

@@ -22,6 +22,7 @@ from experiments.reporting.number_text import in_units
 from experiments.tasks import Task, task_from_file
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.counts import OpCounts
+from tests.hw_sim.prices.hand_architecture import CHIP
 
 SMALL = ["--set", "hidden=6", "--set", "epochs=3", "--set", "batch_size=8"]
 
@@ -180,6 +181,7 @@ def test_a_trend_is_seen_only_where_it_was_measured(task: Task) -> None:
         (["--technology", "5nm"], "there is no technology '5nm'; known: digital_45nm"),
         (["--technology", "digital_45nm"], "has no energy price for 'cell_read'"),
         (["--technology", "none.toml"], "none.toml cannot be read"),
+        (["--technology", "none.yaml"], "none.yaml cannot be read"),
         (["--task", "chess"], "There is no task 'chess'"),
         (["--compare", "a.json", "b.json"], "a.json cannot be read as a report"),
     ],
@@ -214,6 +216,16 @@ def test_a_price_without_a_unit_is_refused(tmp_path: Path) -> None:
     code, printed = _run("--technology", str(path))
     assert code == 2
     assert "energy of 'mac' has no unit" in printed
+
+
+def test_an_architecture_of_sanafe_is_a_technology(tmp_path: Path) -> None:
+    """It is read under its own name, and has no price for cells."""
+    yaml = pytest.importorskip("yaml", reason="PyYAML is an extra")
+    path = tmp_path / "chip.yaml"
+    path.write_text(yaml.safe_dump({"architecture": CHIP}))
+    code, printed = _run("--substrate", "crossbar", "--technology", str(path))
+    assert code == 2
+    assert "technology 'mine' has no energy price for 'cell_read'" in printed
 
 
 def test_an_open_learning_rate_is_the_tuned_one_and_a_given_one_stays(task: Task) -> None:

@@ -2,10 +2,17 @@
 
 from collections.abc import Sequence
 from math import ceil, sqrt
+from typing import Any
 
+from engine.couplings.dense import Bias, InputDrive
 from engine.model.network import Network
 from hw_sim.chips.spiking import SpikingConfig
 from tests.hw_sim.chips.hand_chip import HandChip
+
+NANOSECONDS = {
+    "busy_update": 9.7, "busy_spike": 30.0, "busy_send": 5.1, "busy_receive": 16.0,
+    "busy_synapse": 3.8,
+}  # fmt: skip
 
 
 class Memory:
@@ -27,6 +34,8 @@ class HandEvents(HandChip):
     def __init__(self, network: Network, theta: Sequence[float], config: SpikingConfig) -> None:
         super().__init__(network)
         self.config, self.weights = config, list(theta)
+        self.sent: list[tuple[int, list[int]]] = []
+        """Events since the last barrier: who sent, -1 for an input, and every synapse it met."""
         self.wire(self.weights)
 
     def _core(self, neuron: int) -> tuple[int, int]:
@@ -40,8 +49,47 @@ class HandEvents(HandChip):
         """Enter a message to each core with a listener, and the steps of the way to it."""
         row, column = self._core(sender)
         cores = {self._core(listener) for listener in listeners}
+        self.count(place, "spike_out")
         self.count(place, "message", len(cores))
+        self.sent.append((sender, list(listeners)))
         self.count(place, "hop", sum(abs(r - row) + abs(c - column) for r, c in cores))
+
+    def wait(self, updated: Sequence[int], products: Sequence[int] = ()) -> None:
+        """Enter the longest list of work of any core since the last barrier, and the barrier.
+
+        `updated` are neurons; `products` are synaptic operations in place of those of events, each
+        named by the neuron at its end.
+        """
+        core = self.config.neurons_per_core
+        sending: dict[int, list[str]] = {}
+        taking: dict[int, list[str]] = {}
+        for neuron in updated:
+            sending.setdefault(neuron // core, []).append("busy_update")
+        for sender, listeners in self.sent:
+            heard = {neuron // core for neuron in listeners}
+            if sender >= 0:
+                sending.setdefault(sender // core, []).append("busy_spike")
+                sending[sender // core] += ["busy_send"] * len(heard)
+            for where in heard:
+                taking.setdefault(where, []).append("busy_receive")
+            for neuron in [] if products else listeners:
+                taking[neuron // core].append("busy_synapse")
+        for neuron in products:
+            taking.setdefault(neuron // core, []).append("busy_synapse")
+        self.sent = []
+        longest, where = [], 0
+        for number in range(self.network.units + self.network.outputs):
+            for work in (sending.get(number, []), taking.get(number, [])):
+                if self._length(work) > self._length(longest):
+                    longest, where = work, number
+        place = ([*self.home] + ["readout"] * self.network.outputs)[where * core]
+        for kind in longest:
+            self.count(place, kind)
+        self.count(place, "barrier")
+
+    def _length(self, work: Sequence[str]) -> float:
+        """Nanoseconds of a list of work, kind by kind."""
+        return sum(work.count(kind) * NANOSECONDS[kind] for kind in NANOSECONDS)
 
     def outputs(self) -> list[int]:
         """The places of the outputs after the units, where they listen to any."""
@@ -70,6 +118,10 @@ class HandEvents(HandChip):
                     self.count(home, "mac", size)
                     self.count(home, "weight_read", size)
                     self.count(home, "message", cores)
+        for value in x:
+            if value != 0.0:
+                self.sent.append((-1, [j for home in self.driven for j in self.layers[home]]))
+        self.wait([])
         totals = []
         for j, home in enumerate(self.home):
             self.count(home, "state_write")
@@ -84,6 +136,7 @@ class HandEvents(HandChip):
 
     def _step(self, sample: int, state: list[float], beta: float) -> list[float]:
         self._send_states(state)
+        self.wait(range(self.network.units))
         pull = self._pull(state, self.y[sample]) if beta else {}
         image = []
         for j, home in enumerate(self.home):
@@ -132,6 +185,7 @@ class HandEvents(HandChip):
                 self.count("readout", "mac", len(self.read_units))
                 self.count("readout", "weight_read", len(self.read_units))
                 self.send("readout", self.network.units + k, self.read_units)
+        self.wait(self.outputs())
         return {
             i: sum(e * self.w_out[i][k] for k, e in enumerate(told.sent_error))
             for i in self.read_units
@@ -147,6 +201,7 @@ class HandEvents(HandChip):
                 self.count("readout", "mac", self.network.outputs)
                 self.count("readout", "weight_read", self.network.outputs)
                 self.send("readout", i, self.outputs())
+        self.wait(self.outputs())
         return self.softmax_error(self._logits(told.sent), target)
 
     def learn(self, sample: int, state: Sequence[float], energy: float) -> list[float]:
@@ -154,7 +209,29 @@ class HandEvents(HandChip):
         self.phase = "learn"
         for i, home in enumerate(self.home):
             self.send(home, i, self.listeners(i))
+        ends = [
+            j
+            for coupling in self.network.couplings
+            if not isinstance(coupling, Bias)
+            for j in self.layers[coupling.layers[-1]]
+            for _ in self._sources(coupling)
+        ]
+        self.wait([], ends)
         return super().learn(sample, state, energy)
+
+    def _sources(self, coupling: Any) -> range:
+        """All that a coupling hears."""
+        if isinstance(coupling, InputDrive):
+            return range(self.network.inputs)
+        return self.layers[coupling.layers[0]]
+
+    def learn_readout(self, sample: int, state: Sequence[float], cost: float) -> list[float]:
+        """The outputs of the fullest core learn one after the other."""
+        slopes = super().learn_readout(sample, state, cost)
+        cores = [k // self.config.neurons_per_core for k in self.outputs()]
+        fullest = max((cores.count(core) for core in cores), default=0)
+        self.count("readout", "busy_synapse", fullest * len(self.read_units))
+        return slopes
 
     def apply(self, update: Sequence[float]) -> None:
         """Every weight is read, changed and written."""

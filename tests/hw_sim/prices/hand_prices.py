@@ -2,7 +2,7 @@
 
 from engine.model.network import Network
 from hw_sim.counts import PHASES, OpCounts, WordCount
-from hw_sim.events import KINDS
+from hw_sim.events import KINDS, WAITS
 from hw_sim.prices.bill import Bill, Design
 from hw_sim.prices.technology import Price, Technology
 from tests.hw_sim.chips.hand_chip import NETWORKS
@@ -22,9 +22,16 @@ def price(name: str, number: int, parallel: str | int = 1, scales: str = "none")
 
 
 def technology(parallel: str | int = 1, bits: int = 8) -> Technology:
-    """Prices for everything, all different; energies scale in all the ways in turn."""
+    """Prices for everything, all different; energies scale in all the ways in turn.
+
+    Waits take time alone.
+    """
     scales = ("none", "weight", "state", "product")
-    energy = {kind: price(kind, n, scales=scales[n % 4]) for n, kind in enumerate(KINDS)}
+    energy = {
+        kind: price(kind, n, scales=scales[n % 4])
+        for n, kind in enumerate(KINDS)
+        if kind not in WAITS
+    }
     latency = {kind: price(kind, 3 * n, parallel) for n, kind in enumerate(KINDS)}
     area = {name: price(name, 5 * n) for n, name in enumerate(("neuron", "memory_bit", "cell"))}
     endurance = {"weight_write": price("weight_write", 7)}

@@ -9,9 +9,9 @@ import pytest
 
 from engine.model.network import Network
 from hw_sim.counts import OpCounts
-from hw_sim.events import KINDS
+from hw_sim.events import KINDS, WAITS
 from hw_sim.prices.bill import Bill, Design, Range, grouped, spread
-from hw_sim.prices.technology import Technology, load_technologies
+from hw_sim.prices.technology import Technology, TechnologyError, load_technologies
 from tests.hw_sim.chips.hand_chip import NETWORKS, HandChip
 from tests.hw_sim.prices.hand_prices import MEMORY, MIXED, bill_of, everything, price, technology
 
@@ -87,8 +87,9 @@ def test_energy_is_the_sum_of_count_times_price_over_every_event() -> None:
     bits = {"none": 1.0, "weight": 12 / 4, "state": 6 / 4, "product": 12 / 4 * 6 / 4}
     by_hand = Counter[tuple[str, str, str]]()
     for key, n in everything().events.items():
-        p = tech.prices["energy"][key[2]]
-        by_hand[key] = n * p.value * bits[p.scales]  # type: ignore[assignment]
+        if key[2] not in WAITS:
+            p = tech.prices["energy"][key[2]]
+            by_hand[key] = n * p.value * bits[p.scales]  # type: ignore[assignment]
     bill = bill_of(tech)
     assert bill.energy_parts() == pytest.approx(dict(by_hand))
     assert bill.energy_j == pytest.approx(sum(by_hand.values()))
@@ -114,11 +115,60 @@ def test_words_of_another_width_move_the_value_and_both_ends() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_price_that_doubles_doubles_its_own_share(kind: str) -> None:
     tech = technology()
-    for section in ("energy", "latency"):
+    for section in ("latency",) if kind in WAITS else ("energy", "latency"):
         once, twice = (bill_of(t) for t in (tech, rescaled(tech, section, 2.0, kind)))
         before, after = (grouped(getattr(b, f"{section}_parts")(), "kind") for b in (once, twice))
         before[kind] *= 2
         assert after == pytest.approx(before)
+
+
+def test_a_time_may_grow_with_the_tiles_of_a_chip() -> None:
+    """In steps, and its range with it."""
+    tech, times = technology(), ((1, 21.0), (3, 42.0))
+    barrier = replace(price("barrier", 19), by_tiles=times)
+    tech = replace(tech, prices={**tech.prices, "latency": {"barrier": barrier}})
+    waited = everything().total("barrier")
+    for tiles, factor in ((1, 1.0), (2, 1.0), (3, 2.0), (100, 2.0)):
+        bill = bill_of(tech, tiles=tiles)
+        assert bill.latency_s == pytest.approx(factor * 21.0 * waited)
+        found = bill.latency_terms()["barrier"][1]
+        assert [found.low, found.high] == pytest.approx([factor * 7.35, factor * 52.5])
+
+
+@pytest.mark.parametrize(
+    ("section", "pairs", "said"),
+    [
+        ("energy", "[[1, 4]]", "only a latency above zero"),
+        ("latency", "3", "expected pairs of tiles and value"),
+        ("latency", "[[1, 4, 5]]", "expected pairs of tiles and value"),
+        ("latency", "[[2, 4], [1, 5]]", "expected ascending tiles"),
+        ("latency", "[[0, 4]]", "expected ascending tiles"),
+        ("latency", "[[1, 5]]", "expected to begin with its value 4"),
+        ("latency", "[[1, 4], [2, 0]]", "nothing at zero"),
+        ("latency", "[[1, 4], [2, -1]]", "by_tiles -1"),
+    ],
+)
+def test_bad_tiles_get_one_sentence(tmp_path: Path, section: str, pairs: str, said: str) -> None:
+    path = tmp_path / "my.toml"
+    fields = 'value = 4, low = 3, high = 7, node = "45 nm", source = "a book", status = "ran"'
+    entries = {"energy": f'unit = "pJ", {fields}', "latency": f'unit = "ns", {fields}'}
+    entries[section] += f", by_tiles = {pairs}"
+    path.write_text(
+        '[mine]\ntitle = "Mine"\n'
+        + "".join(f"[mine.{part}]\nmac = {{ {held} }}\n" for part, held in entries.items())
+    )
+    with pytest.raises(TechnologyError, match=said):
+        load_technologies(path)
+
+
+def test_a_wait_has_no_energy(tmp_path: Path) -> None:
+    path = tmp_path / "my.toml"
+    fields = (
+        'value = 4, low = 3, high = 7, unit = "pJ", node = "1 nm", source = "a", status = "ran"'
+    )
+    path.write_text(f'[mine]\ntitle = "Mine"\n[mine.energy]\nbarrier = {{ {fields} }}\n')
+    with pytest.raises(TechnologyError, match="energy of 'barrier': there is no such event"):
+        load_technologies(path)
 
 
 @pytest.mark.parametrize("factor", [0.25, 8.0])

@@ -57,8 +57,9 @@ class Ledger(Counter[tuple[str, str, str]]):
 
     def matrix(self, phase: str, place: str, sources: int, targets: int) -> None:
         """A product of a vector and a matrix, in the way of the chip."""
-        cores = ceil(targets / self.per_core) if self.per_core else 0
-        self.enter(phase, place, state_read=sources, message=sources * cores)
+        self.enter(phase, place, state_read=sources)
+        if self.per_core:
+            self.exchange(phase, place, sources, targets)
         if self.in_array:  # deltas go from columns to rows
             rows, columns = self.tile[::-1] if phase == "backward" else self.tile
             words, driven = ceil(sources / (rows or sources)), ceil(targets / (columns or targets))
@@ -70,9 +71,22 @@ class Ledger(Counter[tuple[str, str, str]]):
             else:
                 self.enter(phase, place, mac=1, weight_read=1)
 
+    def exchange(self, phase: str, place: str, sources: int, targets: int) -> None:
+        """A message of each source to each core, and the longer work of the fullest core."""
+        cores, on_core = ceil(targets / self.per_core), min(targets, self.per_core)
+        self.enter(phase, place, message=sources * cores, barrier=1)
+        speakers = 0 if phase == "input" else min(sources, self.per_core)
+        self.enter(phase, place, spike_out=sources if speakers else 0)
+        if sources * (16.0 + 3.8 * on_core) > speakers * (9.7 + 30.0 + 5.1 * cores):
+            self.enter(phase, place, busy_receive=sources, busy_synapse=sources * on_core)
+        else:
+            self.enter(phase, place, busy_update=speakers, busy_spike=speakers)
+            self.enter(phase, place, busy_send=speakers * cores)
+
     def learn(self, place: str, sources: int, targets: int) -> None:
         """Add an outer product to the slopes: each reads and writes its word."""
         pairs = sources * targets
+        self.enter("learn", place, busy_synapse=sources * min(targets, self.per_core))
         self.enter("learn", place, state_read=sources + targets, mac=pairs)
         self.enter("learn", place, trace_read=pairs, trace_write=pairs)
 
