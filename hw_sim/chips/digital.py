@@ -5,11 +5,12 @@ description of the same neuron and synapse can be compared with this one bit by 
 
     state and input words    s = round(2^f s_real), f = state_bits - 1
     weight words             w = round(2^g w_real), g = weight_bits - 1 - log2(weight_range)
-    accumulator              a <- saturate(a + s_i w_ij), i ascending, starting at (b_j << f) + x w
+    accumulator              a <- saturate(a + s_i w_ij), i ascending, from saturate(b_j << f) + x w
     activation               s <- table[(a + half) >> shift]
     update                   w <- saturate(w + (u + r >> 16)), u = floor(2^(g + 16) du), r random
 
-`docs/hardware.md` derives how far the fixed point lies from the ideal one.
+`docs/hardware.md` has every fact that such a description needs, and derives how far the fixed point
+lies from the ideal one.
 """
 
 from dataclasses import asdict, dataclass
