@@ -27,7 +27,13 @@ from engine.model.params import Params, partners
 from hw_sim.audit.recording import Memory, Trace, interpreted, recorded
 from hw_sim.chips import digital_kernels as kernels
 from hw_sim.chips.chip import DENSE, Chip
-from hw_sim.chips.fixed_point import GAIN_FRACTION, RANDOM_BITS, DigitalConfig, formats
+from hw_sim.chips.fixed_point import (
+    GAIN_FRACTION,
+    ODDS_FRACTION,
+    RANDOM_BITS,
+    DigitalConfig,
+    formats,
+)
 from hw_sim.chips.kernel_arguments import Endings, HeldBatch
 from hw_sim.chips.messages import feeds, wires
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
@@ -72,10 +78,14 @@ class DigitalBackend(Substrate):
 
     @property
     def footprint(self) -> Footprint:
-        """The words of every substrate, and the tables that all neurons read."""
-        rows = len({layer.activation for layer in self.network.layers})
-        tables = rows * self._words.activations.shape[1] + self._words.odds.size
-        return Footprint(NEURON_WORDS, ("weight", "gradient"), shared_words=tables)
+        """The words of every substrate, some of them accumulators, and tables for all neurons."""
+        entries = self._words.activations.shape[1]
+        tables = {layer.activation: entries for layer in self.network.layers}
+        sums = dict.fromkeys(("drive", "total"), self.config.accumulator_bits)
+        return Footprint(
+            NEURON_WORDS, ("weight", "gradient"), (), tables | {"exp": self._words.odds.size},
+            sums | {"exp": ODDS_FRACTION + 1},
+        )  # fmt: skip
 
     def read(self, state: FloatArray) -> FloatArray:
         """Round a state to the width of the read-out."""

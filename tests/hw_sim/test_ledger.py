@@ -1,9 +1,12 @@
 """Counts behave like numbers, footprints hold what was declared, optimizers pay for their words."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from engine import SGD, Adam
+from engine.model.builders import looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
 from hw_sim.chips.cells import CrossbarConfig
@@ -125,17 +128,30 @@ def test_the_closed_formula_by_hand(network: Network) -> None:
 def test_a_footprint_is_its_names_times_neurons_and_synapses(network: Network) -> None:
     neurons = network.units + (network.outputs if HandChip(network).softmax else 0)
     size = network.size
-    held = Footprint(("a", "b", "c"), ("weight", "g", "h", "i"), ("g+", "g-"), 100)
+    tables = {"t": 60, "u": 40}
+    held = Footprint(("a", "b", "c"), ("weight", "g", "h", "i"), ("g+", "g-"), tables)
     assert held.count(network, 2) == WordCount(3 * neurons + 100, size, (3 + 2) * size, 2 * size)
     assert held.count(network) == WordCount(3 * neurons + 100, size, 3 * size, 2 * size)
+    wide = replace(held, widths={"b": 17, "u": 9}).count(network)
+    assert (wide.states, wide.wide) == (2 * neurons + 60, neurons + 40)
+    assert wide.wide_bits == 17 * neurons + 9 * 40
+    assert wide.words == held.count(network).words
     no_weight = Footprint(("a",), ("gradient",))
     assert no_weight.count(network) == WordCount(neurons, 0, size, 0)
 
 
 def test_words_and_bits_of_a_memory() -> None:
-    memory = WordCount(states=10, weights=100, traces=1000, cells=10_000)
-    assert memory.words == 11_110
-    assert memory.bits(weight_bits=3, state_bits=7) == 7 * 10 + 3 * 100 + 2 * 3 * 1000
+    memory = WordCount(10, weights=100, traces=1000, cells=10_000, wide=1, wide_bits=33)
+    assert memory.words == 11_111
+    assert memory.bits(weight_bits=3, state_bits=7) == 7 * 10 + 3 * 100 + 2 * 3 * 1000 + 33
+
+
+def test_the_words_of_neurons_and_tables_have_their_own_widths() -> None:
+    """64-64-10 at 12/10/32 bits: accumulators of 32 bits, exponentials of 25."""
+    network = looped_mlp(64, 64, 10)
+    chip = DigitalBackend(network, initial_params(network, np.random.default_rng(0)))
+    bits = replace(chip.footprint.count(network), weights=0, traces=0).bits(12, 10)
+    assert bits == 74 * (4 * 10 + 2 * 32) + 4096 * 10 + 8192 * 25 == 253_456
 
 
 @each_network
@@ -145,8 +161,10 @@ def test_chips_hold_these_words(network: Network) -> None:
     size, kinds = network.size, len({layer.activation for layer in network.layers})
     # 8 bits of table over +-4 are 256 entries, and exp goes twice as deep.
     narrow = DigitalBackend(network, params, DigitalConfig(table_bits=8, table_range=4.0))
-    tables = kinds * 256 + 2 * 256
-    assert narrow.footprint.count(network, 1) == WordCount(6 * neurons + tables, size, 2 * size)
+    wide = 2 * neurons, 2 * 256
+    assert narrow.footprint.count(network, 1) == WordCount(
+        4 * neurons + kinds * 256, size, 2 * size, 0, sum(wide), 32 * wide[0] + 25 * wide[1]
+    )
     for split in (False, True):
         chip = CrossbarBackend(network, params, CrossbarConfig(split_arrays=split))
         expected = WordCount(6 * neurons, 0, 2 * size, (2 + 2 * split) * size)
