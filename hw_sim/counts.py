@@ -12,7 +12,7 @@ from engine.couplings.effort import effort_of
 from engine.learning.optimizer import Optimizer
 from engine.model.network import Network
 from hw_sim.events import KINDS
-from hw_sim.places import homes, places
+from hw_sim.places import BORDER, homes, places
 
 PHASES = ("input", "free", "nudged", "backward", "learn", "update", "readout")
 
@@ -148,17 +148,23 @@ class Footprint:
 
 
 @checked
-def optimizer_counts(network: Network, optimizer: Optimizer, updates: int) -> OpCounts:
+def optimizer_counts(
+    network: Network, optimizer: Optimizer, updates: int, local: bool = False
+) -> OpCounts:
     """Return what `updates` steps of the optimizer do, beside writing the weights.
 
     Each parameter reads and writes its own moments. A moment takes two multiplications, and the
-    scaled step one more; Adam also takes a root and a quotient.
+    scaled step one more; Adam also takes a root and a quotient. Unless the optimizer is `local`, at
+    the synapses, each gradient word leaves the chip for a controller and an update comes back.
     """
     counts, moments = OpCounts(), optimizer.moments
     for name, place in homes(network).items():
         times = updates * network.blocks[name].size
         counts.add("update", place, "mac", (2 * moments + 1) * times)
-        counts.add("update", place, "activation", 2 * (moments - 1) * times)
+        counts.add("update", place, "activation", (moments - 1) * times)
+        counts.add("update", place, "divide", (moments - 1) * times)
         counts.add("update", place, "trace_read", moments * times)
         counts.add("update", place, "trace_write", moments * times)
+        if not local:
+            counts.add("update", BORDER, "off_chip", 2 * times)
     return counts

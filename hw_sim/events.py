@@ -14,6 +14,9 @@ KINDS = (
     "message",
     "hop",
     "off_chip",
+    "compare",
+    "divide",
+    "random",
 )
 (
     MAC,
@@ -29,4 +32,7 @@ KINDS = (
     MESSAGE,
     HOP,
     OFF_CHIP,
-) = range(13)
+    COMPARE,
+    DIVIDE,
+    RANDOM,
+) = range(16)

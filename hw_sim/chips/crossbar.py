@@ -35,7 +35,7 @@ from hw_sim.chips.messages import (
 )
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
 from hw_sim.counts import Footprint
-from hw_sim.events import CONVERSION, STATE_WRITE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE
+from hw_sim.events import CONVERSION, RANDOM, STATE_WRITE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE
 from hw_sim.places import BORDER, owners
 
 __all__ = ["CrossbarBackend", "CrossbarConfig"]
@@ -189,6 +189,8 @@ class CrossbarBackend(Substrate):
         for array in self.arrays:
             pulses = array.pulse(update[self._in_array])
             np.add.at(tally[:, WEIGHT_WRITE], owner[self._in_array], pulses)
+            if self.config.levels:  # each cell of a pair is rounded stochastically
+                np.add.at(tally[:, RANDOM], owner[self._in_array], 2)
         self._assemble()
         self._count("update", tally)
 
@@ -252,6 +254,6 @@ CROSSBAR = Chip(
     backend=CrossbarBackend,
     settings=MIDDLING,
     technologies=("rram_crossbar",),
-    events=(*DENSE, "cell_read", "conversion"),
+    events=(*DENSE, "cell_read", "conversion", "random"),
     tuned={"eqprop": 0.032, "backprop": 0.032, "bptt": 0.032},
 )

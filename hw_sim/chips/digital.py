@@ -177,13 +177,14 @@ class DigitalBackend(Substrate):
     def _apply(self, update: FloatArray) -> None:
         scale = 2.0 ** (self.config.weight_fraction + RANDOM_BITS)
         steps = np.floor(update * scale).astype(np.int64)
-        noise, tally = np.zeros_like(steps), self._tally()
+        noise, tally, owner = np.zeros_like(steps), self._tally(), owners(self.network)
         mask, limit = 2**RANDOM_BITS - 1, 2 ** (self.config.weight_bits - 1)
-        self._register = kernels.draw_words(noise, partners(self.network), self._register, mask)
+        self._register = kernels.draw_words(
+            noise, partners(self.network), self._register, mask, owner, tally
+        )
         self.saturations.weight += kernels.write_words(
-            self.words, steps, noise, RANDOM_BITS, 1 - limit, limit - 1,
-            owners(self.network), tally,
-        )  # fmt: skip
+            self.words, steps, noise, RANDOM_BITS, 1 - limit, limit - 1, owner, tally
+        )
         self._assemble()
         self._count("update", tally)
 
@@ -203,8 +204,9 @@ class DigitalBackend(Substrate):
     def record_update(self, update: FloatArray, trace: Trace) -> bool:
         """Round and write words, one after the other."""
         scale = 2.0 ** (self.config.weight_fraction + RANDOM_BITS)
-        noise = np.zeros(self.network.size, np.int64)
-        kernels.draw_words(noise, partners(self.network), 1, 2**RANDOM_BITS - 1)
+        noise, mask = np.zeros(self.network.size, np.int64), 2**RANDOM_BITS - 1
+        plain = partners(self.network), 1, mask, owners(self.network), self._tally()
+        kernels.draw_words(noise, *plain)
         steps = (update * scale).astype(np.int64)
         arrays = {"theta": self.words, "update": steps, "noise": noise}
         held = [Memory(name, values, trace) for name, values in arrays.items()]
@@ -221,6 +223,6 @@ DIGITAL = Chip(
     backend=DigitalBackend,
     settings=DigitalConfig(),
     technologies=("digital_45nm", "digital_7nm", "gpu", "microcontroller"),
-    events=DENSE,
+    events=(*DENSE, "random"),
     tuned={"eqprop": 0.032, "backprop": 0.016, "bptt": 0.032},
 )

@@ -19,7 +19,10 @@ from hw_sim.chips.kernel_arguments import (
 )
 from hw_sim.events import (
     ACTIVATION,
+    COMPARE,
+    DIVIDE,
     MAC,
+    RANDOM,
     STATE_READ,
     STATE_WRITE,
     TRACE_READ,
@@ -171,6 +174,7 @@ def _map_digital(n, wires, batch, words, state, work, tally):
             tally[k, STATE_READ] += 1
             tally[k, ACTIVATION] += 1
             tally[k, STATE_WRITE] += 1
+            tally[k, COMPARE] += 1  # how far the unit would move, against the others
     return saturated
 
 
@@ -228,6 +232,8 @@ def errors_digital(n, wires, targets, words, state, work, tally):
         _softmax_digital(n, p * outputs, outputs, targets, words, work)
         tally[place, ACTIVATION] += outputs
         tally[place, STATE_WRITE] += outputs
+        tally[place, COMPARE] += outputs - 1
+        tally[place, DIVIDE] += outputs
     return saturated
 
 
@@ -259,7 +265,7 @@ def read_digital(wires, targets, words, state, errors, work, tally):
 
 
 @njit(cache=True)
-def draw_words(noise, partner, register, mask):
+def draw_words(noise, partner, register, mask, owner, tally):
     """Fill `noise` from a xorshift register and return the register.
 
     A pair of lateral weights (`partner` gives the place of the other) shares one random word.
@@ -272,6 +278,7 @@ def draw_words(noise, partner, register, mask):
         register = register ^ (register >> 17)
         register = register ^ ((register << 5) & 0xFFFFFFFF)
         noise[k] = register & mask
+        tally[owner[k], RANDOM] += 1
     return register
 
 

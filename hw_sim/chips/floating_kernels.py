@@ -26,7 +26,9 @@ from hw_sim.chips.kernel_arguments import (
 from hw_sim.events import (
     ACTIVATION,
     CELL_READ,
+    COMPARE,
     CONVERSION,
+    DIVIDE,
     HOP,
     MAC,
     MESSAGE,
@@ -239,6 +241,7 @@ def _map_crossbar(n, wires, batch, analog, rng, state, work, tally):
                 tally[k, STATE_READ] += 1
                 tally[k, STATE_WRITE] += 1
                 tally[k, CONVERSION] += 1
+                tally[k, COMPARE] += 1  # how far the unit would move
         if not analog.looped:
             tally[k, CELL_READ] += analog.held[k]
 
@@ -327,6 +330,8 @@ def softmax_errors(n, wires, targets, work, tally):
             work.error[k] = work.error[k] / norm - targets[n, k]
         tally[place, ACTIVATION] += outputs
         tally[place, STATE_WRITE] += outputs
+        tally[place, COMPARE] += outputs - 1
+        tally[place, DIVIDE] += outputs
 
 
 # --- Event driven --------------------------------------------------------------------------------
@@ -494,6 +499,7 @@ def _map_events(n, wires, batch, kept, state, work, tally):
             work.image[u] = _activated(total, wires.layers[k, CODE])
             moved = abs(work.image[u] - state[n, u])
             gap = moved if not moved <= gap else gap  # lets NaN through
+            tally[k, COMPARE] += 1
             tally[k, STATE_READ] += 1
             tally[k, ACTIVATION] += 1
             tally[k, STATE_WRITE] += 1

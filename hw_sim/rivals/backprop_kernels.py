@@ -11,7 +11,9 @@ from engine.model.params import Params
 from hw_sim.events import (
     ACTIVATION,
     CELL_READ,
+    COMPARE,
     CONVERSION,
+    DIVIDE,
     MAC,
     MESSAGE,
     STATE_READ,
@@ -156,6 +158,8 @@ def _read_out(n, y, blocks, steps, medium, memory, tally):
         memory.error[k] = memory.error[k] / norm - y[n, k]
     _tally_product(tally[FREE, OUT], units, outputs, medium, medium.cores[OUT])
     tally[FREE, OUT, WEIGHT_READ] += outputs
+    tally[FREE, OUT, COMPARE] += outputs - 1
+    tally[FREE, OUT, DIVIDE] += outputs
     tally[FREE, OUT, ACTIVATION] += outputs
     tally[FREE, OUT, STATE_WRITE] += outputs
     return cost + math.log(norm)

@@ -15,6 +15,7 @@ from hw_sim.chips.digital import DigitalBackend
 from hw_sim.chips.fixed_point import DigitalConfig
 from hw_sim.chips.spiking import SpikingBackend
 from hw_sim.counts import Footprint, OpCounts, WordCount, optimizer_counts
+from hw_sim.events import KINDS
 from hw_sim.formula import dense_counts
 from tests.hw_sim.chips.hand_chip import NETWORKS, HandChip
 
@@ -68,33 +69,42 @@ def test_rows_are_sorted_and_nothing_is_kept_of_nothing() -> None:
 
 def test_a_tally_is_entered_by_place_and_kind() -> None:
     counts, network = OpCounts(), NETWORKS["mixed"]
-    counts.add_tally("free", network, np.arange(4 * 13).reshape(4, 13))
+    kinds = len(KINDS)
+    counts.add_tally("free", network, np.arange(4 * kinds).reshape(4, kinds))
     assert counts.total("mac", place="low") == 0
     assert counts.total("activation", place="low") == 1
-    assert counts.total("off_chip", place="middle") == 13 + 12
-    assert counts.total("cell_read", place="top") == 26 + 8
-    assert counts.total("mac", place="readout") == 39
+    assert counts.total("off_chip", place="middle") == kinds + 12
+    assert counts.total("random", place="middle") == kinds + 15
+    assert counts.total("cell_read", place="top") == 2 * kinds + 8
+    assert counts.total("mac", place="readout") == 3 * kinds
 
 
 @each_network
 @pytest.mark.parametrize(
     ("optimizer", "moments", "macs", "activations"),
-    [(SGD(0.1), 1, 3, 0), (Adam(0.1), 2, 5, 2)],
+    [(SGD(0.1), 1, 3, 0), (Adam(0.1), 2, 5, 1)],
     ids=["sgd", "adam"],
 )
 def test_an_optimizer_pays_for_each_parameter_at_its_place(
     network: Network, optimizer: SGD | Adam, moments: int, macs: int, activations: int
 ) -> None:
-    """Two products a moment and one for the step; Adam also takes a root and a quotient."""
+    """Two products a moment and one for the step; Adam also takes a root and a quotient.
+
+    Gradients leave for a controller and updates come back, unless it works at the synapses.
+    """
     owner, found = HandChip(network).owner, optimizer_counts(network, optimizer, 7)
     for place in set(owner):
         owned = 7 * owner.count(place)
         assert found.total("mac", "update", place) == macs * owned
         assert found.total("activation", "update", place) == activations * owned
+        assert found.total("divide", "update", place) == activations * owned
         assert found.total("trace_read", "update", place) == moments * owned
         assert found.total("trace_write", "update", place) == moments * owned
     kinds = {key[2] for key, _ in found}
-    assert kinds <= {"mac", "activation", "trace_read", "trace_write"}
+    assert kinds <= {"mac", "activation", "divide", "trace_read", "trace_write", "off_chip"}
+    assert found.total("off_chip", "update", "border") == 2 * 7 * network.size
+    local = optimizer_counts(network, optimizer, 7, local=True)
+    assert dict(found - local) == {("update", "border", "off_chip"): 2 * 7 * network.size}
     assert {key[0] for key, _ in found} == {"update"}
 
 
@@ -113,6 +123,8 @@ def test_the_closed_formula_by_hand(network: Network) -> None:
             ("learn", "mac"): samples * phases * (hand.owner.count(place) - biases),
             ("free", "activation"): (samples + free) * len(units),
             ("nudged", "activation"): nudged * len(units),
+            ("free", "compare"): free * len(units),
+            ("nudged", "compare"): nudged * len(units),
         }
         for (phase, kind), times in by_hand.items():
             assert found.total(kind, phase, place) == times
@@ -120,6 +132,8 @@ def test_the_closed_formula_by_hand(network: Network) -> None:
     read, outputs = len(hand.read_units), network.outputs * hand.softmax
     assert found.total("mac", "nudged", "readout") == nudged * (2 * read * outputs + read)
     assert found.total("activation", "nudged", "readout") == nudged * outputs
+    assert found.total("divide", "nudged", "readout") == nudged * outputs
+    assert found.total("compare", "nudged", "readout") == nudged * max(0, outputs - 1)
     assert found.total("mac", "learn", "readout") == samples * 2 * read * outputs
     assert found.total("activation", "learn", "readout") == samples * outputs
 

@@ -106,6 +106,7 @@ class HandCrossbar(HandChip):
         for j, home in enumerate(self.home):
             self.count(home, "conversion", self.looped)
             self.count(home, "state_read", self.looped)
+            self.count(home, "compare", self.looped)  # analog states are left to settle
             current = sum(state[i] * self.w[i][j] for i in self.sources_of(j))
             totals.append(self._current(current) + drive[j])
         return totals

@@ -83,6 +83,7 @@ class Ledger(Counter[tuple[str, str, str]]):
         self.matrix("free", "readout", UNITS, OUTPUTS)
         self.enter("free", "readout", weight_read=OUTPUTS)
         self.enter("free", "readout", activation=OUTPUTS, state_write=OUTPUTS)
+        self.enter("free", "readout", compare=OUTPUTS - 1, divide=OUTPUTS)
 
     def backward(self, steps: int) -> None:
         self.matrix("backward", "readout", OUTPUTS, UNITS)
