@@ -27,6 +27,7 @@ from hw_sim.chips.chip import DENSE, Chip
 from hw_sim.chips.kernel_arguments import Analog, Endings, HeldBatch, Messages
 from hw_sim.chips.messages import (
     feeds,
+    hold,
     layer_table,
     readout_ways,
     recurrent_ways,
@@ -200,8 +201,9 @@ class _Phase:
 
     def __init__(self, held: Params, power: Params, scale: float) -> None:
         network = held.network
-        self.feeds, self.wires = feeds(held, np.float64), wires(held, np.float64)
-        loud_in, loud = feeds(power, np.float64), wires(power, np.float64)
+        cells, loudness = hold(held, np.float64), hold(power, np.float64)
+        self.feeds, self.wires = feeds(network, cells), wires(network, cells)
+        loud_in, loud = feeds(network, loudness), wires(network, loudness)
         self.noise_in: FloatArray = scale * np.sqrt(_column_sums(loud_in.messages, network.units))
         self.noise: FloatArray = scale * np.sqrt(_column_sums(loud.messages, network.units))
         ways = recurrent_ways(network)

@@ -23,7 +23,7 @@ from engine.border import checked
 from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError
 from engine.model.network import Network
-from engine.model.params import Params, partners
+from engine.model.params import Params
 from hw_sim.audit.recording import Memory, Trace, interpreted, recorded
 from hw_sim.chips import digital_kernels as kernels
 from hw_sim.chips.chip import DENSE, Chip
@@ -34,11 +34,11 @@ from hw_sim.chips.fixed_point import (
     DigitalConfig,
     formats,
 )
-from hw_sim.chips.kernel_arguments import Endings, HeldBatch
-from hw_sim.chips.messages import feeds, wires
+from hw_sim.chips.kernel_arguments import Endings, HeldBatch, Update
+from hw_sim.chips.messages import block_table, feeds, hold, sum_biases, wires
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
 from hw_sim.counts import Footprint
-from hw_sim.places import BORDER, owners
+from hw_sim.places import BORDER
 
 
 @dataclass
@@ -101,12 +101,10 @@ class DigitalBackend(Substrate):
         scaled = np.floor(params.theta.astype(np.float64) * 2.0**self.config.weight_fraction + 0.5)
         kept = np.clip(scaled, 1 - limit, limit - 1)
         self.saturations.load += int((kept != scaled).sum())
-        self.words: IntArray = kept.astype(np.int64)
-        self._assemble()
-
-    def _assemble(self) -> None:
-        held = Params(self.network, self.words.astype(np.float64))
-        self._feeds, self._wires = feeds(held, np.int64), wires(held, np.int64)
+        held = hold(Params(self.network, kept), np.int64)
+        self.words: IntArray = held[: self.network.size]
+        self._mirror: IntArray = held[self.network.size :]
+        self._feeds, self._wires = feeds(self.network, held), wires(self.network, held)
 
     def _drive(self, x: FloatArray) -> IntArray:
         drive, tally = np.zeros((len(x), self.network.units), np.int64), self._tally()
@@ -175,18 +173,21 @@ class DigitalBackend(Substrate):
         return errors * 2.0**-self.config.state_fraction
 
     def _apply(self, update: FloatArray) -> None:
-        scale = 2.0 ** (self.config.weight_fraction + RANDOM_BITS)
-        steps = np.floor(update * scale).astype(np.int64)
-        noise, tally, owner = np.zeros_like(steps), self._tally(), owners(self.network)
-        mask, limit = 2**RANDOM_BITS - 1, 2 ** (self.config.weight_bits - 1)
-        self._register = kernels.draw_words(
-            noise, partners(self.network), self._register, mask, owner, tally
-        )
+        """Write what changes, in place; nothing is laid out anew but the biases of the units."""
+        noise, tally = np.empty(self.network.size, np.uint16), self._tally()
+        blocks = block_table(self.network)
+        self._register = kernels.draw_words(noise, blocks, self._register, tally)
         self.saturations.weight += kernels.write_words(
-            self.words, steps, noise, RANDOM_BITS, 1 - limit, limit - 1, owner, tally
+            self.words, self._mirror, update, noise, blocks, self._update, tally
         )
-        self._assemble()
+        self._feeds.bias[...] = sum_biases(self.network, self.words)
         self._count("update", tally)
+
+    @property
+    def _update(self) -> Update:
+        limit = 2 ** (self.config.weight_bits - 1)
+        scale = 2.0 ** (self.config.weight_fraction + RANDOM_BITS)
+        return Update(scale, RANDOM_BITS, 1 - limit, limit - 1)
 
     def record_relaxation(
         self, x: FloatArray, y: FloatArray, beta: float, steps: int, trace: Trace
@@ -203,17 +204,11 @@ class DigitalBackend(Substrate):
 
     def record_update(self, update: FloatArray, trace: Trace) -> bool:
         """Round and write words, one after the other."""
-        scale = 2.0 ** (self.config.weight_fraction + RANDOM_BITS)
-        noise, mask = np.zeros(self.network.size, np.int64), 2**RANDOM_BITS - 1
-        plain = partners(self.network), 1, mask, owners(self.network), self._tally()
-        kernels.draw_words(noise, *plain)
-        steps = (update * scale).astype(np.int64)
-        arrays = {"theta": self.words, "update": steps, "noise": noise}
+        noise, blocks = np.empty(self.network.size, np.uint16), block_table(self.network)
+        kernels.draw_words(noise, blocks, 1, self._tally())
+        arrays = {"theta": self.words, "mirror": self._mirror, "update": update, "noise": noise}
         held = [Memory(name, values, trace) for name, values in arrays.items()]
-        limit = 2 ** (self.config.weight_bits - 1)
-        interpreted(kernels)["write_words"](
-            *held, RANDOM_BITS, 1 - limit, limit - 1, owners(self.network), self._tally()
-        )
+        interpreted(kernels)["write_words"](*held, blocks, self._update, self._tally())
         return True
 
 

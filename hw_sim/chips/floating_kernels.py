@@ -260,13 +260,13 @@ def _nudge_crossbar(n, wires, batch, analog, rng, state, work, tally):
     errors_crossbar(n, wires, batch.targets, analog, rng, state, work, tally)
     table, weights = wires.readout.table, wires.readout.weights
     rows, outputs = table[0, ROWS], table[0, COLUMNS]
-    first, reads = table[0, SOURCE], table[0, READS]
+    first, reads, block = table[0, SOURCE], table[0, READS], table[0, BLOCK]
     for p in range(table[0, POSITIONS]):
         pulled = 0
         for r in range(rows):
             i = _unit(first, wires.readout.gather, reads, p * rows + r)
             if i >= 0:
-                at, by = np.uint64(p * outputs), np.uint64(r * outputs)
+                at, by = np.uint64(p * outputs), np.uint64(block + r * outputs)
                 pull = work.error[at] * weights[by]
                 for k in range(np.uint64(1), np.uint64(outputs)):
                     pull = pull + work.error[at + k] * weights[by + k]
@@ -477,11 +477,12 @@ def _send_errors(n, wires, batch, threshold, kept, state, work, tally):
 def _pull_back(n, readout, p, k, change, kept):
     """Add the change of output `k` of a position to the pull of all that it reads; count them."""
     rows, outputs = readout.table[0, ROWS], readout.table[0, COLUMNS]
-    reads, found = readout.table[0, READS], 0
+    reads, block, found = readout.table[0, READS], readout.table[0, BLOCK], 0
     for r in range(rows):
         i = _unit(0, readout.gather, reads, p * rows + r)
         if i >= 0:
-            kept.pull[n, i] = kept.pull[n, i] + change * readout.weights[r * outputs + k]
+            weight = readout.weights[block + r * outputs + k]
+            kept.pull[n, i] = kept.pull[n, i] + change * weight
             found += 1
     return found
 
