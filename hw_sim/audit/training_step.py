@@ -105,7 +105,7 @@ def correlate_recorded(
     source = target  # a layer that is coupled to itself
     if link.source != link.target:
         source = Memory(link.source, values[link.source], trace)
-    run["correlate"](gradient, source, target, gather, 0.5, tally)
+    run["correlate"](gradient, source, target, gather, 0.5, 0, link.fan_in, tally)
     return trace, replace(rules, source=(link.source,))
 
 

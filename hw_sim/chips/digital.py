@@ -34,6 +34,7 @@ from hw_sim.chips.fixed_point import (
     DigitalConfig,
     formats,
 )
+from hw_sim.chips.host_cores import over_cores
 from hw_sim.chips.kernel_arguments import Endings, HeldBatch, Update
 from hw_sim.chips.messages import block_table, feeds, hold, sum_biases, wires
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
@@ -109,8 +110,13 @@ class DigitalBackend(Substrate):
     def _drive(self, x: FloatArray) -> IntArray:
         drive, tally = np.zeros((len(x), self.network.units), np.int64), self._tally()
         inputs = self._input_words(x)
-        found = kernels.drive_digital(inputs, self._feeds, self._words, drive, tally)
-        self.saturations.accumulator += found
+
+        def run(rows: slice, tally: IntArray) -> int:
+            return int(
+                kernels.drive_digital(inputs[rows], self._feeds, self._words, drive[rows], tally)
+            )
+
+        self.saturations.accumulator += over_cores(run, len(x), self._macs, tally)
         self._count("input", tally)
         self.counts.add("input", BORDER, "off_chip", x.size)
         return drive
@@ -156,20 +162,29 @@ class DigitalBackend(Substrate):
         if gain == 0 and beta != 0.0:
             raise EngineError(f"beta {beta} is below the finest nudge, 2^-{GAIN_FRACTION}.")
         batch = HeldBatch(clamped.drive, self._target_words(clamped.y), gain)
-        limits = relaxation.max_steps, int(relaxation.tolerance / lsb), self._registers(np.int64)
-        found = kernels.relax_digital(self._wires, batch, self._words, ended, fresh, *limits, tally)
-        self.saturations.accumulator += found
+        limits = relaxation.max_steps, int(relaxation.tolerance / lsb)
+
+        def run(rows: slice, tally: IntArray) -> int:
+            part = batch._replace(drive=batch.drive[rows], targets=batch.targets[rows])
+            work, ends = self._registers(np.int64), Endings(*(words[rows] for words in ended))
+            args = self._wires, part, self._words, ends, fresh, *limits, work, tally
+            return int(kernels.relax_digital(*args))
+
+        self.saturations.accumulator += over_cores(run, samples, self._macs, tally)
         residual = ended.residual * lsb
         converged = residual <= relaxation.tolerance
         return Equilibrium(ended.state * lsb, ended.steps, residual, converged, beta)
 
     def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
-        seen, work = self._state_words(self.read(equilibrium.state)), self._registers(np.int64)
-        goal = self._target_words(targets)
+        seen, goal = self._state_words(self.read(equilibrium.state)), self._target_words(targets)
         errors = np.zeros((len(seen), self.network.outputs), np.int64)
-        self.saturations.accumulator += kernels.read_digital(
-            self._wires, goal, self._words, seen, errors, work, tally
-        )
+
+        def run(rows: slice, tally: IntArray) -> int:
+            work, ends = self._registers(np.int64), (seen[rows], errors[rows])
+            args = self._wires, goal[rows], self._words, *ends, work, tally
+            return int(kernels.read_digital(*args))
+
+        self.saturations.accumulator += over_cores(run, len(seen), self._macs, tally)
         return errors * 2.0**-self.config.state_fraction
 
     def _apply(self, update: FloatArray) -> None:
@@ -182,6 +197,11 @@ class DigitalBackend(Substrate):
         )
         self._feeds.bias[...] = sum_biases(self.network, self.words)
         self._count("update", tally)
+
+    @property
+    def _macs(self) -> int:
+        """Multiply-adds of a sample in one step, about."""
+        return sum(link.macs for link in self.network.links.values())
 
     @property
     def _update(self) -> Update:

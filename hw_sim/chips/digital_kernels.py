@@ -127,7 +127,7 @@ def _send(source, n, totals, k, messages, words, tally):
     return saturated
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def drive_digital(x, feeds, words, drive, tally):
     """Write `bias + x inputs` in accumulator words into `drive`; return the saturations."""
     saturated = 0
@@ -143,7 +143,7 @@ def drive_digital(x, feeds, words, drive, tally):
     return saturated
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def relax_digital(wires, batch, words, ended, fresh, max_steps, tolerance, work, tally):
     """Relax integer states in place until no word moves by more than `tolerance`.
 
@@ -264,7 +264,7 @@ def _softmax_digital(n, first, outputs, targets, words, work):
         work.error[k] = share - targets[n, k]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def read_digital(wires, targets, words, state, errors, work, tally):
     """Write `softmax - y` of every sample into `errors`; return the saturations."""
     saturated = 0
@@ -275,7 +275,7 @@ def read_digital(wires, targets, words, state, errors, work, tally):
     return saturated
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def draw_words(noise, blocks, register, tally):
     """Fill `noise (size,)` from a xorshift register, block by block; return the register.
 
@@ -304,7 +304,7 @@ def draw_words(noise, blocks, register, tally):
     return register
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def write_words(theta, mirror, update, noise, blocks, formats, tally):
     """Add `update` with the rounding that `noise` decides; return the saturations.
 
