@@ -40,6 +40,8 @@ from hw_sim.events import (
 
 TILE = 32
 """Rows and columns of a block that are turned at once."""
+LARGEST = 2.0**60
+"""Beyond the widest weight in any format, and within the integers of the simulating machine."""
 
 
 @njit(cache=True)
@@ -316,8 +318,8 @@ def write_words(theta, mirror, update, noise, blocks, formats, tally):
         start, stop, columns = blocks[b, FIRST], blocks[b, LAST], blocks[b, WIDTH]
         written = 0
         for k in range(start, stop):
-            fine = math.floor(update[k] * formats.scale)
-            step = (fine + noise[k]) >> formats.shift
+            wanted = _saturated(update[k] * formats.scale, -LARGEST, LARGEST)
+            step = (math.floor(wanted) + noise[k]) >> formats.shift
             if step != 0:
                 total = theta[k] + step
                 word = _saturated(total, formats.low, formats.high)

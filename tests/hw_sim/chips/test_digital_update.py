@@ -40,6 +40,16 @@ def test_an_update_touches_only_what_changed(network: Any, monkeypatch: pytest.M
     np.testing.assert_array_equal(chip._wires.bias, wires(network, held).bias)
 
 
+@pytest.mark.parametrize("change", [1e3, 1e13, 1e300])
+def test_an_update_beyond_all_words_saturates_on_its_own_side(change: float) -> None:
+    network = looped_mlp(3, 4, 2)
+    chip = DigitalBackend(network, Params(network, np.zeros(network.size)))
+    for sign in (1, -1):
+        chip.apply(np.full(network.size, sign * change))
+        assert (chip.words == sign * (2**11 - 1)).all()
+    assert chip.saturations.weight == 2 * network.size
+
+
 def _span(network: Any, name: str) -> range:
     span = network.blocks[name].span
     return range(span.start, span.stop)
