@@ -99,7 +99,7 @@ def hold(params: Params, dtype: npt.DTypeLike) -> Held:
     """
     network = params.network
     mirrored = [way.block(params).ravel() for way in recurrent_ways(network) if way.backwards]
-    held: Held = np.concatenate([params.theta, *mirrored]).astype(dtype)
+    held: Held = np.concatenate([params.theta, *mirrored]).astype(dtype, copy=False)
     return held
 
 
