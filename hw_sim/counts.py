@@ -1,7 +1,7 @@
 """What a run did: exact integers by phase, place and kind. What it costs is in `hw_sim.prices`."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +12,7 @@ from engine.couplings.effort import effort_of
 from engine.learning.optimizer import Optimizer
 from engine.model.network import Network
 from hw_sim.events import KINDS
-from hw_sim.places import homes, places
+from hw_sim.places import BORDER, homes, places
 
 PHASES = ("input", "free", "nudged", "backward", "learn", "update", "readout")
 
@@ -82,16 +82,20 @@ class WordCount:
     traces: int
     """Learning words: gradients and the moments of the optimizer."""
     cells: int = 0
+    wide: int = 0
+    """Words of a width of their own: accumulators, exponentials."""
+    wide_bits: int = 0
+    """Bits of all these together."""
 
     @property
     def words(self) -> int:
         """Words and cells."""
-        return self.states + self.weights + self.traces + self.cells
+        return self.states + self.weights + self.traces + self.cells + self.wide
 
     def bits(self, weight_bits: int, state_bits: int) -> int:
         """Return the bits of the words; a learning word is twice as wide as a weight."""
         learning = 2 * weight_bits * self.traces
-        return state_bits * self.states + weight_bits * self.weights + learning
+        return state_bits * self.states + weight_bits * self.weights + learning + self.wide_bits
 
 
 def neuron_count(network: Network) -> int:
@@ -108,8 +112,23 @@ class Footprint:
     synapse_words: tuple[str, ...]
     cells: tuple[str, ...] = ()
     """Analog cells of each synapse."""
-    shared_words: int = 0
-    """Tables that all neurons read."""
+    tables: Mapping[str, int] = field(default_factory=dict)
+    """Words of each table that all neurons read."""
+    widths: Mapping[str, int] = field(default_factory=dict)
+    """Bits of neuron words and of tables that are not as wide as a state."""
+
+    def by_width(self, words: Mapping[str, int]) -> dict[str, int]:
+        """Sort words into the fields of a `WordCount`: as wide as a state, or of their own width.
+
+        The tables are added.
+        """
+        named = [*words.items(), *self.tables.items()]
+        wide = [(count, self.widths[name]) for name, count in named if name in self.widths]
+        return {
+            "states": sum(count for _, count in named) - sum(count for count, _ in wide),
+            "wide": sum(count for count, _ in wide),
+            "wide_bits": sum(count * bits for count, bits in wide),
+        }
 
     def count(self, network: Network, moments: int = 0) -> WordCount:
         """Return the words of a whole network; `moments` are the optimizer's for each weight.
@@ -118,30 +137,34 @@ class Footprint:
         """
         neurons, size = neuron_count(network), network.size
         held = self.synapse_words.count("weight")
-        between = [effort_of(coupling, network.shapes) for coupling in network.couplings]
-        states = neurons * len(self.neuron_words) + sum(
-            effort.words for effort in between if effort
-        )
+        efforts = [effort_of(coupling, network.shapes) for coupling in network.couplings]
+        between = sum(effort.words for effort in efforts if effort)
         return WordCount(
-            states=states + self.shared_words,
             weights=size * held,
             traces=size * (len(self.synapse_words) - held + moments),
             cells=size * len(self.cells),
+            **self.by_width(dict.fromkeys(self.neuron_words, neurons) | {"between": between}),
         )
 
 
 @checked
-def optimizer_counts(network: Network, optimizer: Optimizer, updates: int) -> OpCounts:
+def optimizer_counts(
+    network: Network, optimizer: Optimizer, updates: int, local: bool = False
+) -> OpCounts:
     """Return what `updates` steps of the optimizer do, beside writing the weights.
 
     Each parameter reads and writes its own moments. A moment takes two multiplications, and the
-    scaled step one more; Adam also takes a root and a quotient.
+    scaled step one more; Adam also takes a root and a quotient. Unless the optimizer is `local`, at
+    the synapses, each gradient word leaves the chip for a controller and an update comes back.
     """
     counts, moments = OpCounts(), optimizer.moments
     for name, place in homes(network).items():
         times = updates * network.blocks[name].size
         counts.add("update", place, "mac", (2 * moments + 1) * times)
-        counts.add("update", place, "activation", 2 * (moments - 1) * times)
+        counts.add("update", place, "activation", (moments - 1) * times)
+        counts.add("update", place, "divide", (moments - 1) * times)
         counts.add("update", place, "trace_read", moments * times)
         counts.add("update", place, "trace_write", moments * times)
+        if not local:
+            counts.add("update", BORDER, "off_chip", 2 * times)
     return counts

@@ -15,6 +15,9 @@ KINDS = (
     "hop",
     "off_chip",
     "addition",
+    "compare",
+    "divide",
+    "random",
     "spike_out",
     "busy_update",
     "busy_spike",
@@ -38,6 +41,9 @@ KINDS = (
     HOP,
     OFF_CHIP,
     ADDITION,
+    COMPARE,
+    DIVIDE,
+    RANDOM,
     SPIKE_OUT,
     BUSY_UPDATE,
     BUSY_SPIKE,
@@ -45,7 +51,7 @@ KINDS = (
     BUSY_RECEIVE,
     BUSY_SYNAPSE,
     BARRIER,
-) = range(21)
+) = range(24)
 WAITS = KINDS[BUSY_UPDATE:]
 """What a step waits for: events that follow one another on its busiest core, and the barrier.
 

@@ -39,7 +39,8 @@ def dense_counts(
         start = {"activation": layer.size, "state_write": layer.size}  # sigma of the drive
         _add(counts, "free", layer.name, start, samples)
         for phase, times in evaluations.items():
-            _add(counts, phase, layer.name, start | {"state_read": layer.size}, times)
+            image = start | {"state_read": layer.size, "compare": layer.size}
+            _add(counts, phase, layer.name, image, times)
     for coupling in network.couplings:
         for place, events in _drives(network, coupling):
             for phase, times in ({"input": samples} if coupling.clamped else evaluations).items():
@@ -108,7 +109,8 @@ def _errors(network: Network) -> Events:
         return {}
     macs, outputs = reading.link.macs, network.outputs
     logits = {"mac": macs, "weight_read": macs + outputs, "state_read": _reads(reading.link)}
-    return logits | {"activation": outputs, "state_write": outputs}
+    largest = {"compare": outputs - reading.positions}
+    return logits | largest | {"activation": outputs, "divide": outputs, "state_write": outputs}
 
 
 def _nudge(network: Network) -> Events:

@@ -242,8 +242,9 @@ def _softmax(scores: Array) -> Array:
 
 
 def _softmax_effort(scores: int) -> dict[str, int]:
-    """An exponential and a quotient of each score: both are functions, and written."""
-    return {"activation": 2 * scores, "state_read": scores, "state_write": 2 * scores}
+    """An exponential and a division of each score, both written."""
+    written = {"state_read": scores, "state_write": 2 * scores}
+    return {"activation": scores, "divide": scores} | written
 
 
 def _log_sum_exp(scores: Array) -> Array:

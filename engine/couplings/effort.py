@@ -1,6 +1,6 @@
 """What a coupling that is no link costs, for those who count it.
 
-Kinds of events have the names of `hw_sim`: `mac`, `activation` (an exponential or a quotient),
+Kinds of events have the names of `hw_sim`: `mac`, `activation` (an exponential), `divide`,
 `weight_read`, `state_read` and `state_write` (words of units, and of results in between),
 `trace_read` and `trace_write`. A word that is sent to many is read once. What a link costs follows
 from its shape, so only couplings without one say it themselves, in a method `effort(shapes)`.

@@ -114,7 +114,9 @@ def run_job(job: Job) -> Outcome:
         kept = chip.counts.copy()
         accuracy = _accuracy(chip, rival, split.x_valid, split.y_valid, settings)
         chip.counts = kept  # watching is no part of training
-        done = kept + optimizer_counts(network, training.optimizer, updates * epoch.number)
+        done = kept + optimizer_counts(
+            network, training.optimizer, updates * epoch.number, settings.local_optimizer
+        )
         steps = epoch.unsettled, epoch.free_steps, epoch.nudged_steps
         curve.append(Point(epoch.number, accuracy, *steps, chip.most_writes, done.rows()))
 

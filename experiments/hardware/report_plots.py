@@ -30,7 +30,10 @@ from hw_sim.prices.break_even import break_even_map
 from hw_sim.prices.technology import Technology
 
 GROUPS = {
-    "arithmetic": (("mac", "activation", "cell_read", "addition"), BLUE),
+    "arithmetic": (
+        ("mac", "activation", "cell_read", "addition", "compare", "divide", "random"),
+        BLUE,
+    ),
     "states": (("state_read", "state_write", "conversion"), SKY),
     "weights": (("weight_read", "weight_write"), ORANGE),
     "learning words": (("trace_read", "trace_write"), VERMILION),

@@ -43,6 +43,8 @@ class Settings:
     tolerance: float = 1e-3
     cap: float = 0.9
     cap_every: int = 5
+    local_optimizer: bool = False
+    """Whether the optimizer sits at the synapses, or gradients go to a controller and back."""
     bptt_steps: int = 10
     """Steps of the unrolled network; EqProp needs about as many to settle."""
     chips: Mapping[str, ChipSettings] = field(

@@ -26,7 +26,7 @@ STEPS = (2, 5, 9)
 NEURON_ARRAYS = {
     "state": "state", "work.image": "image", "drive": "drive", "work.total": "total",
     "total": "total", "sent": "sent", "pull": "pull",
-    "targets": "drive", "logits": "total", "work.logits": "image", "work.error": "state",
+    "targets": "drive", "logits": "total", "work.logits": "total", "work.error": "state",
     "sent_error": "sent",
 }  # fmt: skip
 """Arrays of the kernels, and the word of a neuron that each is; the second half of outputs."""
@@ -105,7 +105,7 @@ def correlate_recorded(
     source = target  # a layer that is coupled to itself
     if link.source != link.target:
         source = Memory(link.source, values[link.source], trace)
-    run["correlate"](gradient, source, target, gather, 0.5, tally)
+    run["correlate"](gradient, source, target, gather, 0.5, 0, link.fan_in, tally)
     return trace, replace(rules, source=(link.source,))
 
 

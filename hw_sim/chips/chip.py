@@ -11,7 +11,7 @@ from hw_sim.chips.substrate import Substrate
 
 DENSE = (
     "mac", "activation", "state_read", "state_write", "weight_read", "weight_write", "trace_read",
-    "trace_write", "off_chip",
+    "trace_write", "off_chip", "compare", "divide",
 )  # fmt: skip
 """Events of every chip."""
 

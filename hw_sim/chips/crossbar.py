@@ -30,6 +30,7 @@ from hw_sim.chips.kernel_arguments import Analog, Arrays, Endings, HeldBatch, Me
 from hw_sim.chips.messages import (
     Way,
     feeds,
+    hold,
     input_ways,
     layer_table,
     readout_ways,
@@ -40,7 +41,7 @@ from hw_sim.chips.messages import (
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
 from hw_sim.chips.wires import seen_conductances
 from hw_sim.counts import Footprint
-from hw_sim.events import CONVERSION, STATE_WRITE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE
+from hw_sim.events import CONVERSION, RANDOM, STATE_WRITE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE
 from hw_sim.places import BORDER, owners
 
 __all__ = ["CrossbarBackend", "CrossbarConfig"]
@@ -205,6 +206,8 @@ class CrossbarBackend(Substrate):
         for array in self.arrays:
             pulses = array.pulse(update[self._in_array])
             np.add.at(tally[:, WEIGHT_WRITE], owner[self._in_array], pulses)
+            if self.config.levels:  # each cell of a pair is rounded stochastically
+                np.add.at(tally[:, RANDOM], owner[self._in_array], 2)
         self._assemble()
         self._count("update", tally)
 
@@ -213,12 +216,13 @@ class _Phase:
     """What the kernels need of one set of arrays: currents, tiles, and the power of noise."""
 
     def __init__(self, held: Params, power: Params | None, config: CrossbarConfig) -> None:
-        self.feeds, self.wires = feeds(held, np.float64), wires(held, np.float64)
-        network = held.network
+        network, cells = held.network, hold(held, np.float64)
+        self.feeds, self.wires = feeds(network, cells), wires(network, cells)
         silent = Messages(*(part[:0] for part in self.feeds.messages))
         loud_in = loud = loud_out = silent
         if power is not None:
-            loud_in, among = feeds(power, np.float64).messages, wires(power, np.float64)
+            loudness = hold(power, np.float64)
+            loud_in, among = feeds(network, loudness).messages, wires(network, loudness)
             loud, loud_out = among.messages, among.readout
 
         def arrays_of(ways: Sequence[Way], loud: Messages, width: int) -> Arrays:
@@ -266,6 +270,6 @@ CROSSBAR = Chip(
     backend=CrossbarBackend,
     settings=MIDDLING,
     technologies=("rram_crossbar",),
-    events=(*DENSE, "cell_read", "conversion"),
+    events=(*DENSE, "cell_read", "conversion", "random"),
     tuned={"eqprop": 0.032, "backprop": 0.032, "bptt": 0.032},
 )

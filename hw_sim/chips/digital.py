@@ -5,11 +5,12 @@ description of the same neuron and synapse can be compared with this one bit by 
 
     state and input words    s = round(2^f s_real), f = state_bits - 1
     weight words             w = round(2^g w_real), g = weight_bits - 1 - log2(weight_range)
-    accumulator              a <- saturate(a + s_i w_ij), i ascending, starting at (b_j << f) + x w
+    accumulator              a <- saturate(a + s_i w_ij), i ascending, from saturate(b_j << f) + x w
     activation               s <- table[(a + half) >> shift]
     update                   w <- saturate(w + (u + r >> 16)), u = floor(2^(g + 16) du), r random
 
-`docs/hardware.md` derives how far the fixed point lies from the ideal one.
+`docs/hardware.md` has every fact that such a description needs, and derives how far the fixed point
+lies from the ideal one.
 """
 
 from dataclasses import asdict, dataclass
@@ -22,16 +23,23 @@ from engine.border import checked
 from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError
 from engine.model.network import Network
-from engine.model.params import Params, partners
+from engine.model.params import Params
 from hw_sim.audit.recording import Memory, Trace, interpreted, recorded
 from hw_sim.chips import digital_kernels as kernels
 from hw_sim.chips.chip import DENSE, Chip
-from hw_sim.chips.fixed_point import GAIN_FRACTION, RANDOM_BITS, DigitalConfig, formats
-from hw_sim.chips.kernel_arguments import Endings, HeldBatch
-from hw_sim.chips.messages import feeds, wires
+from hw_sim.chips.fixed_point import (
+    GAIN_FRACTION,
+    ODDS_FRACTION,
+    RANDOM_BITS,
+    DigitalConfig,
+    formats,
+)
+from hw_sim.chips.host_cores import over_cores
+from hw_sim.chips.kernel_arguments import Endings, HeldBatch, Update
+from hw_sim.chips.messages import block_table, feeds, hold, sum_biases, wires
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
 from hw_sim.counts import Footprint
-from hw_sim.places import BORDER, owners
+from hw_sim.places import BORDER
 
 
 @dataclass
@@ -71,10 +79,14 @@ class DigitalBackend(Substrate):
 
     @property
     def footprint(self) -> Footprint:
-        """The words of every substrate, and the tables that all neurons read."""
-        rows = len({layer.activation for layer in self.network.layers})
-        tables = rows * self._words.activations.shape[1] + self._words.odds.size
-        return Footprint(NEURON_WORDS, ("weight", "gradient"), shared_words=tables)
+        """The words of every substrate, some of them accumulators, and tables for all neurons."""
+        entries = self._words.activations.shape[1]
+        tables = {layer.activation: entries for layer in self.network.layers}
+        sums = dict.fromkeys(("drive", "total"), self.config.accumulator_bits)
+        return Footprint(
+            NEURON_WORDS, ("weight", "gradient"), (), tables | {"exp": self._words.odds.size},
+            sums | {"exp": ODDS_FRACTION + 1},
+        )  # fmt: skip
 
     def read(self, state: FloatArray) -> FloatArray:
         """Round a state to the width of the read-out."""
@@ -90,18 +102,21 @@ class DigitalBackend(Substrate):
         scaled = np.floor(params.theta.astype(np.float64) * 2.0**self.config.weight_fraction + 0.5)
         kept = np.clip(scaled, 1 - limit, limit - 1)
         self.saturations.load += int((kept != scaled).sum())
-        self.words: IntArray = kept.astype(np.int64)
-        self._assemble()
-
-    def _assemble(self) -> None:
-        held = Params(self.network, self.words.astype(np.float64))
-        self._feeds, self._wires = feeds(held, np.int64), wires(held, np.int64)
+        held = hold(Params(self.network, kept), np.int64)
+        self.words: IntArray = held[: self.network.size]
+        self._mirror: IntArray = held[self.network.size :]
+        self._feeds, self._wires = feeds(self.network, held), wires(self.network, held)
 
     def _drive(self, x: FloatArray) -> IntArray:
         drive, tally = np.zeros((len(x), self.network.units), np.int64), self._tally()
         inputs = self._input_words(x)
-        found = kernels.drive_digital(inputs, self._feeds, self._words, drive, tally)
-        self.saturations.accumulator += found
+
+        def run(rows: slice, tally: IntArray) -> int:
+            return int(
+                kernels.drive_digital(inputs[rows], self._feeds, self._words, drive[rows], tally)
+            )
+
+        self.saturations.accumulator += over_cores(run, len(x), self._macs, tally)
         self._count("input", tally)
         self.counts.add("input", BORDER, "off_chip", x.size)
         return drive
@@ -147,34 +162,52 @@ class DigitalBackend(Substrate):
         if gain == 0 and beta != 0.0:
             raise EngineError(f"beta {beta} is below the finest nudge, 2^-{GAIN_FRACTION}.")
         batch = HeldBatch(clamped.drive, self._target_words(clamped.y), gain)
-        limits = relaxation.max_steps, int(relaxation.tolerance / lsb), self._registers(np.int64)
-        found = kernels.relax_digital(self._wires, batch, self._words, ended, fresh, *limits, tally)
-        self.saturations.accumulator += found
+        limits = relaxation.max_steps, int(relaxation.tolerance / lsb)
+
+        def run(rows: slice, tally: IntArray) -> int:
+            part = batch._replace(drive=batch.drive[rows], targets=batch.targets[rows])
+            work, ends = self._registers(np.int64), Endings(*(words[rows] for words in ended))
+            args = self._wires, part, self._words, ends, fresh, *limits, work, tally
+            return int(kernels.relax_digital(*args))
+
+        self.saturations.accumulator += over_cores(run, samples, self._macs, tally)
         residual = ended.residual * lsb
         converged = residual <= relaxation.tolerance
         return Equilibrium(ended.state * lsb, ended.steps, residual, converged, beta)
 
     def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
-        seen, work = self._state_words(self.read(equilibrium.state)), self._registers(np.int64)
-        goal = self._target_words(targets)
+        seen, goal = self._state_words(self.read(equilibrium.state)), self._target_words(targets)
         errors = np.zeros((len(seen), self.network.outputs), np.int64)
-        self.saturations.accumulator += kernels.read_digital(
-            self._wires, goal, self._words, seen, errors, work, tally
-        )
+
+        def run(rows: slice, tally: IntArray) -> int:
+            work, ends = self._registers(np.int64), (seen[rows], errors[rows])
+            args = self._wires, goal[rows], self._words, *ends, work, tally
+            return int(kernels.read_digital(*args))
+
+        self.saturations.accumulator += over_cores(run, len(seen), self._macs, tally)
         return errors * 2.0**-self.config.state_fraction
 
     def _apply(self, update: FloatArray) -> None:
-        scale = 2.0 ** (self.config.weight_fraction + RANDOM_BITS)
-        steps = np.floor(update * scale).astype(np.int64)
-        noise, tally = np.zeros_like(steps), self._tally()
-        mask, limit = 2**RANDOM_BITS - 1, 2 ** (self.config.weight_bits - 1)
-        self._register = kernels.draw_words(noise, partners(self.network), self._register, mask)
+        """Write what changes, in place; nothing is laid out anew but the biases of the units."""
+        noise, tally = np.empty(self.network.size, np.uint16), self._tally()
+        blocks = block_table(self.network)
+        self._register = kernels.draw_words(noise, blocks, self._register, tally)
         self.saturations.weight += kernels.write_words(
-            self.words, steps, noise, RANDOM_BITS, 1 - limit, limit - 1,
-            owners(self.network), tally,
-        )  # fmt: skip
-        self._assemble()
+            self.words, self._mirror, update, noise, blocks, self._update, tally
+        )
+        self._feeds.bias[...] = sum_biases(self.network, self.words)
         self._count("update", tally)
+
+    @property
+    def _macs(self) -> int:
+        """Multiply-adds of a sample in one step, about."""
+        return sum(link.macs for link in self.network.links.values())
+
+    @property
+    def _update(self) -> Update:
+        limit = 2 ** (self.config.weight_bits - 1)
+        scale = 2.0 ** (self.config.weight_fraction + RANDOM_BITS)
+        return Update(scale, RANDOM_BITS, 1 - limit, limit - 1)
 
     def record_relaxation(
         self, x: FloatArray, y: FloatArray, beta: float, steps: int, trace: Trace
@@ -191,16 +224,11 @@ class DigitalBackend(Substrate):
 
     def record_update(self, update: FloatArray, trace: Trace) -> bool:
         """Round and write words, one after the other."""
-        scale = 2.0 ** (self.config.weight_fraction + RANDOM_BITS)
-        noise = np.zeros(self.network.size, np.int64)
-        kernels.draw_words(noise, partners(self.network), 1, 2**RANDOM_BITS - 1)
-        steps = (update * scale).astype(np.int64)
-        arrays = {"theta": self.words, "update": steps, "noise": noise}
+        noise, blocks = np.empty(self.network.size, np.uint16), block_table(self.network)
+        kernels.draw_words(noise, blocks, 1, self._tally())
+        arrays = {"theta": self.words, "mirror": self._mirror, "update": update, "noise": noise}
         held = [Memory(name, values, trace) for name, values in arrays.items()]
-        limit = 2 ** (self.config.weight_bits - 1)
-        interpreted(kernels)["write_words"](
-            *held, RANDOM_BITS, 1 - limit, limit - 1, owners(self.network), self._tally()
-        )
+        interpreted(kernels)["write_words"](*held, blocks, self._update, self._tally())
         return True
 
 
@@ -210,6 +238,6 @@ DIGITAL = Chip(
     backend=DigitalBackend,
     settings=DigitalConfig(),
     technologies=("digital_45nm", "digital_7nm", "gpu", "microcontroller"),
-    events=DENSE,
+    events=(*DENSE, "random"),
     tuned={"eqprop": 0.032, "backprop": 0.016, "bptt": 0.032},
 )

@@ -1,5 +1,7 @@
 """The compiled digital chip: integer words, one after the other."""
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -8,24 +10,38 @@ from hw_sim.chips.kernel_arguments import (
     CODE,
     COLUMNS,
     END,
+    FIRST,
+    HOME,
+    LAST,
+    MIRROR,
     PLACE,
     POSITIONS,
     READS,
     ROWS,
+    SIDE,
     SOURCE,
     START,
     TARGET,
+    WIDTH,
     WRITES,
 )
 from hw_sim.events import (
     ACTIVATION,
+    COMPARE,
+    DIVIDE,
     MAC,
+    RANDOM,
     STATE_READ,
     STATE_WRITE,
     TRACE_READ,
     WEIGHT_READ,
     WEIGHT_WRITE,
 )
+
+TILE = 32
+"""Rows and columns of a block that are turned at once."""
+LARGEST = 2.0**60
+"""Beyond the widest weight in any format, and within the integers of the simulating machine."""
 
 
 @njit(cache=True)
@@ -113,7 +129,7 @@ def _send(source, n, totals, k, messages, words, tally):
     return saturated
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def drive_digital(x, feeds, words, drive, tally):
     """Write `bias + x inputs` in accumulator words into `drive`; return the saturations."""
     saturated = 0
@@ -129,7 +145,7 @@ def drive_digital(x, feeds, words, drive, tally):
     return saturated
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def relax_digital(wires, batch, words, ended, fresh, max_steps, tolerance, work, tally):
     """Relax integer states in place until no word moves by more than `tolerance`.
 
@@ -171,6 +187,7 @@ def _map_digital(n, wires, batch, words, state, work, tally):
             tally[k, STATE_READ] += 1
             tally[k, ACTIVATION] += 1
             tally[k, STATE_WRITE] += 1
+            tally[k, COMPARE] += 1  # how far the unit would move, against the others
     return saturated
 
 
@@ -191,13 +208,13 @@ def _nudge_digital(n, wires, batch, words, state, work, tally):
     saturated += errors_digital(n, wires, batch.targets, words, state, work, tally)
     table, weights = wires.readout.table, wires.readout.weights
     rows, outputs = table[0, ROWS], table[0, COLUMNS]
-    first, reads = table[0, SOURCE], table[0, READS]
+    first, reads, block = table[0, SOURCE], table[0, READS], table[0, BLOCK]
     for p in range(table[0, POSITIONS]):
         pulled = 0
         for r in range(rows):
             i = _unit(first, wires.readout.gather, reads, p * rows + r)
             if i >= 0:
-                pull, at, by = 0, np.uint64(p * outputs), np.uint64(r * outputs)
+                pull, at, by = 0, np.uint64(p * outputs), np.uint64(block + r * outputs)
                 for k in range(np.uint64(outputs)):
                     total = pull + work.error[at + k] * weights[by + k]
                     pull = _saturated(total, words.low, words.high)
@@ -228,6 +245,8 @@ def errors_digital(n, wires, targets, words, state, work, tally):
         _softmax_digital(n, p * outputs, outputs, targets, words, work)
         tally[place, ACTIVATION] += outputs
         tally[place, STATE_WRITE] += outputs
+        tally[place, COMPARE] += outputs - 1
+        tally[place, DIVIDE] += outputs
     return saturated
 
 
@@ -247,7 +266,7 @@ def _softmax_digital(n, first, outputs, targets, words, work):
         work.error[k] = share - targets[n, k]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def read_digital(wires, targets, words, state, errors, work, tally):
     """Write `softmax - y` of every sample into `errors`; return the saturations."""
     saturated = 0
@@ -258,38 +277,60 @@ def read_digital(wires, targets, words, state, errors, work, tally):
     return saturated
 
 
-@njit(cache=True)
-def draw_words(noise, partner, register, mask):
-    """Fill `noise` from a xorshift register and return the register.
+@njit(cache=True, nogil=True)
+def draw_words(noise, blocks, register, tally):
+    """Fill `noise (size,)` from a xorshift register, block by block; return the register.
 
-    A pair of lateral weights (`partner` gives the place of the other) shares one random word.
+    A pair of lateral weights shares the random word of the first of them.
     """
-    for k in range(noise.shape[0]):
-        if partner[k] < k:
-            noise[k] = noise[partner[k]]
-            continue
-        register = register ^ ((register << 13) & 0xFFFFFFFF)
-        register = register ^ (register >> 17)
-        register = register ^ ((register << 5) & 0xFFFFFFFF)
-        noise[k] = register & mask
+    for b in range(blocks.shape[0]):
+        start, stop, side = blocks[b, FIRST], blocks[b, LAST], blocks[b, SIDE]
+        row, drawn = 0, 0
+        k = start
+        while k < stop:
+            until = stop if side == 0 else start + (row + 1) * side
+            for at in range(k, until):
+                register = register ^ ((register << 13) & 0xFFFFFFFF)
+                register = register ^ (register >> 17)
+                register = register ^ ((register << 5) & 0xFFFFFFFF)
+                noise[at] = register & 0xFFFF
+            drawn += until - k
+            row += 1
+            k = until + row  # the words before the diagonal are those of earlier rows
+        for top in range(0, side, TILE):  # in tiles, so that a column stays in the cache
+            for left in range(0, top + 1, TILE):
+                for i in range(top, min(top + TILE, side)):
+                    for j in range(left, min(left + TILE, i)):
+                        noise[start + i * side + j] = noise[start + j * side + i]
+        tally[blocks[b, HOME], RANDOM] += drawn
     return register
 
 
-@njit(cache=True)
-def write_words(theta, update, noise, shift, low, high, owner, tally):
-    """Add `update`, in units of `2^-shift` words, with the rounding that `noise` decides.
+@njit(cache=True, nogil=True)
+def write_words(theta, mirror, update, noise, blocks, formats, tally):
+    """Add `update` with the rounding that `noise` decides; return the saturations.
 
-    Return the saturations. A word that does not change is not written.
+    A word that does not change is not written, nor is its copy in `mirror`, from which blocks are
+    read backwards.
     """
     saturated = 0
-    for k in range(theta.shape[0]):
-        step = (update[k] + noise[k]) >> shift
-        tally[owner[k], TRACE_READ] += 1
-        if step != 0:
-            total = theta[k] + step
-            word = _saturated(total, low, high)
-            theta[k] = word
-            saturated += total != word
-            tally[owner[k], WEIGHT_READ] += 1
-            tally[owner[k], WEIGHT_WRITE] += 1
+    for b in range(blocks.shape[0]):
+        start, stop, columns = blocks[b, FIRST], blocks[b, LAST], blocks[b, WIDTH]
+        written = 0
+        for k in range(start, stop):
+            wanted = _saturated(update[k] * formats.scale, -LARGEST, LARGEST)
+            step = (math.floor(wanted) + noise[k]) >> formats.shift
+            if step != 0:
+                total = theta[k] + step
+                word = _saturated(total, formats.low, formats.high)
+                theta[k] = word
+                saturated += total != word
+                written += 1
+                if blocks[b, MIRROR] >= 0:
+                    row, column = (k - start) // columns, (k - start) % columns
+                    there = column * ((stop - start) // columns) + row
+                    mirror[blocks[b, MIRROR] + there] = word
+        tally[blocks[b, HOME], TRACE_READ] += stop - start
+        tally[blocks[b, HOME], WEIGHT_READ] += written
+        tally[blocks[b, HOME], WEIGHT_WRITE] += written
     return saturated

@@ -13,6 +13,8 @@ from hw_sim.chips.settings import ChipSettings, check_bits
 
 GAIN_FRACTION = 12
 """Bits after the point of the nudge."""
+ODDS_FRACTION = 24
+"""Bits after the point of an exponential of the softmax, which is at most one."""
 RANDOM_BITS = 16
 """Bits of a random word that decides the rounding of an update."""
 
@@ -99,7 +101,7 @@ def formats(config: DigitalConfig) -> Words:
     rows = sorted(ACTIVATIONS.values(), key=lambda activation: activation.code)
     tables = [np.clip(np.floor(rule.sigma(address) * top + 0.5), 1 - top, top - 1) for rule in rows]
     depth = np.arange(2 * entries) * 2.0**-config.table_fraction
-    odds = np.floor(np.exp(-depth) * 2.0**24 + 0.5)
+    odds = np.floor(np.exp(-depth) * 2.0**ODDS_FRACTION + 0.5)
     return Words(
         low=1 - limit,
         high=limit - 1,

@@ -32,7 +32,9 @@ from hw_sim.events import (
     BARRIER,
     BUSY_UPDATE,
     CELL_READ,
+    COMPARE,
     CONVERSION,
+    DIVIDE,
     HOP,
     MAC,
     MESSAGE,
@@ -280,6 +282,7 @@ def _map_crossbar(n, wires, batch, analog, rng, state, work, tally):
                 tally[k, STATE_READ] += 1
                 tally[k, STATE_WRITE] += 1
                 tally[k, CONVERSION] += is_joined
+                tally[k, COMPARE] += 1  # how far the unit would move
         if not looped:
             tally[k, CELL_READ] += analog.held[k]
 
@@ -317,9 +320,10 @@ def _nudge_crossbar(n, wires, batch, analog, rng, state, work, tally):
 @njit(cache=True)
 def _pull_crossbar(p, r, wires, analog, rng, work):
     """Return what the errors of a position send back to row `r`, the words of all tiles."""
-    outputs, width = wires.readout.table[0, COLUMNS], analog.out.tiles[BACK, JOINED]
+    table, width = wires.readout.table, analog.out.tiles[BACK, JOINED]
     weights, loud = wires.readout.weights, analog.out.loud.weights
-    at, by = np.uint64(p * outputs), np.uint64(r * outputs)
+    outputs = table[0, COLUMNS]
+    at, by = np.uint64(p * outputs), np.uint64(table[0, BLOCK] + r * outputs)
     pull = 0.0
     for left in range(0, outputs, width):
         current, power = 0.0, 0.0
@@ -385,6 +389,8 @@ def softmax_errors(n, wires, targets, work, tally):
             work.error[k] = work.error[k] / norm - targets[n, k]
         tally[place, ACTIVATION] += outputs
         tally[place, STATE_WRITE] += outputs
+        tally[place, COMPARE] += outputs - 1
+        tally[place, DIVIDE] += outputs
 
 
 # --- Event driven --------------------------------------------------------------------------------
@@ -608,11 +614,12 @@ def _send_errors(n, wires, batch, threshold, kept, state, work, cores, tally):
 def _pull_back(n, readout, p, k, change, kept):
     """Add the change of output `k` of a position to the pull of all that it reads; count them."""
     rows, outputs = readout.table[0, ROWS], readout.table[0, COLUMNS]
-    reads, found = readout.table[0, READS], 0
+    reads, block, found = readout.table[0, READS], readout.table[0, BLOCK], 0
     for r in range(rows):
         i = _unit(0, readout.gather, reads, p * rows + r)
         if i >= 0:
-            kept.pull[n, i] = kept.pull[n, i] + change * readout.weights[r * outputs + k]
+            weight = readout.weights[block + r * outputs + k]
+            kept.pull[n, i] = kept.pull[n, i] + change * weight
             found += 1
     return found
 
@@ -630,6 +637,7 @@ def _map_events(n, wires, batch, kept, state, work, tally):
             work.image[u] = _activated(total, wires.layers[k, CODE])
             moved = abs(work.image[u] - state[n, u])
             gap = moved if not moved <= gap else gap  # lets NaN through
+            tally[k, COMPARE] += 1
             tally[k, STATE_READ] += 1
             tally[k, ACTIVATION] += 1
             tally[k, STATE_WRITE] += 1

@@ -13,6 +13,7 @@ SOURCE, TARGET, PLACE, POSITIONS, ROWS, COLUMNS, BLOCK, READS, WRITES = range(9)
 START, END, CODE = range(3)  # layers
 JOINED, DRIVEN = range(2)  # tiles
 BACK = 1  # row of the tiles of the read-out for what goes back
+FIRST, LAST, HOME, SIDE, WIDTH, MIRROR = range(6)  # blocks that are updated
 TANH = 0
 
 
@@ -20,10 +21,11 @@ class Messages(NamedTuple):
     """What is sent through blocks of weights: one row of `table` for each direction of a link.
 
     At each of its positions a message multiplies `ROWS` words by a block `(ROWS, COLUMNS)`, which
-    lies in `weights` from `BLOCK` on, and adds to `COLUMNS` totals. The words that it reads follow
-    one another from `SOURCE` on, position by position; where `READS` is not -1 they are those that
-    `gather` lists from there on, counted from `SOURCE`, and -1 among them is a word of zero. The
-    same holds of `TARGET` and `WRITES`, and what is added to -1 is lost.
+    lies in `weights`, where all words of the chip are, from `BLOCK` on, and adds to `COLUMNS`
+    totals. The words that it reads follow one another from `SOURCE` on, position by position; where
+    `READS` is not -1 they are those that `gather` lists from there on, counted from `SOURCE`, and
+    -1 among them is a word of zero. The same holds of `TARGET` and `WRITES`, and what is added to
+    -1 is lost.
     """
 
     table: Any
@@ -113,6 +115,15 @@ class Arrays(NamedTuple):
     loud: Any
     partial: Any
     power: Any
+
+
+class Update(NamedTuple):
+    """Formats of an update: in units of `2^-shift` words it is `scale` times what is asked for."""
+
+    scale: Any
+    shift: Any
+    low: Any
+    high: Any
 
 
 class Analog(NamedTuple):

@@ -5,18 +5,19 @@ from numba import njit
 from hw_sim.events import MAC, STATE_READ, TRACE_READ, TRACE_WRITE
 
 
-@njit(cache=True)
-def correlate(gradient, source, target, gather, scale, tally):
+@njit(cache=True, nogil=True)
+def correlate(gradient, source, target, gather, scale, first_row, last_row, tally):
     """Add `scale source_i target_j` of every sample and position to `gradient[i, j]`.
 
     `gather (positions, rows)` lists what each position reads of the source, and -1 is a word of
-    zero; it meets the targets of its position. `tally (kinds,)`.
+    zero; it meets the targets of its position. Rows before `first_row` and from `last_row` on are
+    left to other calls; the one with the first row tallies the targets. `tally (kinds,)`.
     """
     columns = gradient.shape[1]
     for n in range(source.shape[0]):
         for p in range(gather.shape[0]):
             first = p * columns
-            for i in range(gather.shape[1]):
+            for i in range(first_row, last_row):
                 if gather[p, i] >= 0:
                     value = scale * source[n, gather[p, i]]
                     for j in range(columns):
@@ -25,7 +26,8 @@ def correlate(gradient, source, target, gather, scale, tally):
                 tally[MAC] += columns
                 tally[TRACE_READ] += columns
                 tally[TRACE_WRITE] += columns
-            tally[STATE_READ] += columns
+            if first_row == 0:
+                tally[STATE_READ] += columns
 
 
 @njit(cache=True)

@@ -4,8 +4,9 @@ What is held grows with the weights and with the places at which they are read, 
 square of the units.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,10 @@ from engine.learning.spectral import recurrent_links
 from engine.model.network import Network
 from engine.model.params import Params, partners
 from hw_sim.chips.kernel_arguments import Feeds, Messages, Wires
+from hw_sim.places import homes, places
+
+Held: TypeAlias = npt.NDArray[Any]
+"""Words of all parameters, and those of blocks that are read backwards once more."""
 
 
 def check_network(network: Network) -> None:
@@ -82,43 +87,65 @@ def readout_ways(network: Network) -> tuple[Way, ...]:
     return (Way(reading.link),) if reading and reading.link else ()
 
 
-def feeds(params: Params, dtype: npt.DTypeLike) -> Feeds:
-    """Lay out the clamped couplings; values are those of `params`, cast to `dtype`."""
+def hold(params: Params, dtype: npt.DTypeLike) -> Held:
+    """Return the words of all parameters, cast to `dtype`, and behind them those read backwards.
+
+    A block that is read both ways is held twice, so that either reading runs along the memory.
+    """
     network = params.network
-    bias, biased = np.zeros(network.units), np.zeros(network.units, np.int64)
+    mirrored = [way.block(params).ravel() for way in recurrent_ways(network) if way.backwards]
+    held: Held = np.concatenate([params.theta, *mirrored]).astype(dtype, copy=False)
+    return held
+
+
+@lru_cache(maxsize=64)
+def mirrors(network: Network) -> Mapping[str, int]:
+    """Return where in held words each block that is read backwards begins a second time."""
+    found, start = {}, network.size
+    for way in recurrent_ways(network):
+        if way.backwards:
+            found[way.link.block] = start
+            start += way.link.fan_in * way.link.fan_out
+    return found
+
+
+def feeds(network: Network, held: Held) -> Feeds:
+    """Lay out the clamped couplings of held words."""
+    biased = sum_biases(network, np.broadcast_to(np.int64(1), held.shape))
+    sent = messages(network, input_ways(network), held)
+    return Feeds(sent, layer_table(network), sum_biases(network, held), biased)
+
+
+def sum_biases(network: Network, held: Held) -> Held:
+    """Return the sum of the biases of every unit."""
+    bias = np.zeros(network.units, held.dtype)
     for link in network.links.values():
         if link.source == ONE:
-            span, block = network.columns[link.target], params[link.block].reshape(1, -1)
-            bias[span] += link.forward(block, np.ones((1, 1)))[0]
-            biased[span] += link.forward(np.ones_like(block), np.ones((1, 1)))[0].astype(np.int64)
-    sent = messages(params, input_ways(network), dtype)
-    return Feeds(sent, layer_table(network), bias.astype(dtype), biased)
+            span, block = network.columns[link.target], held[network.blocks[link.block].span]
+            sent = link.forward(block.reshape(1, -1), np.ones((1, 1), held.dtype))
+            bias[span] += sent[0]
+    return bias
 
 
-def wires(params: Params, dtype: npt.DTypeLike, fan_out: IntArray | None = None) -> Wires:
-    """Lay out the recurrent couplings and the read-out, cast to `dtype`."""
-    network = params.network
+def wires(network: Network, held: Held, fan_out: IntArray | None = None) -> Wires:
+    """Lay out the recurrent couplings and the read-out of held words."""
     span, reading = network.columns[network.readout.layer], network.reading
-    bias = params[reading.bias] if reading and reading.link else np.zeros(0)
+    linked = reading is not None and reading.link is not None
+    bias = held[network.blocks[reading.bias].span] if reading and linked else held[:0]
     return Wires(
-        messages(params, recurrent_ways(network), dtype),
-        messages(params, readout_ways(network), dtype),
+        messages(network, recurrent_ways(network), held),
+        messages(network, readout_ways(network), held),
         layer_table(network),
         span.start,
         span.stop,
-        np.ascontiguousarray(bias, dtype),
+        bias,
         np.zeros((network.units + network.outputs, 2), np.int64) if fan_out is None else fan_out,
     )
 
 
-def messages(params: Params, ways: tuple[Way, ...], dtype: npt.DTypeLike) -> Messages:
-    """Lay blocks out one after the other, each in the order in which it is read.
-
-    A block that is read both ways is held twice, so that either reading runs along the memory.
-    """
-    table, gather = _message_tables(params.network, ways)
-    weights = [way.block(params).astype(dtype).ravel() for way in ways]
-    return Messages(table, gather, np.concatenate([np.zeros(0, dtype), *weights]))
+def messages(network: Network, ways: tuple[Way, ...], held: Held) -> Messages:
+    """Let blocks be read where they are held."""
+    return Messages(*_message_tables(network, ways), held)
 
 
 @lru_cache(maxsize=256)
@@ -126,9 +153,10 @@ def _message_tables(network: Network, ways: tuple[Way, ...]) -> tuple[IntArray, 
     """Return one row for each way (columns: see `Messages`), and the units they gather."""
     first = {name: span.start for name, span in network.columns.items()} | {INPUT: 0, OUTPUT: 0}
     place = {name: k for k, name in enumerate(network.columns)} | {OUTPUT: len(network.layers)}
-    rows, lists, block, listed = [], [np.zeros(0, np.int64)], 0, 0
+    rows, lists, listed = [], [np.zeros(0, np.int64)], 0
     for way in ways:
-        (source, target), (words, totals) = way.ends, way.shape
+        (source, target), (words, totals), name = way.ends, way.shape, way.link.block
+        block = mirrors(network)[name] if way.backwards else network.blocks[name].span.start
         reads = writes = -1
         if not way.link.whole:
             lists.append(way.link.gather.ravel())
@@ -136,8 +164,27 @@ def _message_tables(network: Network, ways: tuple[Way, ...]) -> tuple[IntArray, 
             listed += way.link.gather.size
         ends = first[source], first[target], place[target]
         rows.append((*ends, way.link.positions, words, totals, block, reads, writes))
-        block += words * totals
     return np.array(rows, np.int64).reshape(-1, 9), np.concatenate(lists).astype(np.int64)
+
+
+@lru_cache(maxsize=64)
+def block_table(network: Network) -> IntArray:
+    """One row for each block, as an update goes through them.
+
+    First and last word and place; the side of a lateral block, whose pairs share what they draw,
+    or 0; columns, and where its mirror begins behind all parameters, or -1.
+    """
+    lateral = {link.block: link.fan_in for link in network.links.values() if link.tied}
+    width = {way.link.block: way.link.fan_out for way in recurrent_ways(network)}
+    rows = [
+        (
+            block.span.start, block.span.stop, places(network).index(homes(network)[name]),
+            lateral.get(name, 0), width.get(name, 1),
+            mirrors(network).get(name, network.size - 1) - network.size,
+        )
+        for name, block in network.blocks.items()
+    ]  # fmt: skip
+    return np.array(rows, np.int64)
 
 
 def gathered(link: Link) -> IntArray:

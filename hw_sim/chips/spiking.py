@@ -29,7 +29,7 @@ from hw_sim.chips.chip import DENSE, Chip
 from hw_sim.chips.kernel_arguments import Endings, HeldBatch, Kept
 from hw_sim.chips.landing import cores_of, landing_of_inputs, landing_on_outputs, learned
 from hw_sim.chips.mesh import fan_from_inputs, fan_out, fan_to_outputs
-from hw_sim.chips.messages import feeds, layer_table, wires
+from hw_sim.chips.messages import feeds, hold, layer_table, wires
 from hw_sim.chips.settings import ChipSettings, check_between
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
 from hw_sim.counts import Footprint, neuron_count
@@ -127,8 +127,9 @@ class SpikingBackend(Substrate):
 
     def _assemble(self) -> None:
         self._free = None
-        self._feeds = feeds(self._params, np.float64)
-        self._wires = wires(self._params, np.float64, self._fan_out)
+        held = hold(self._params, np.float64)
+        self._feeds = feeds(self.network, held)
+        self._wires = wires(self.network, held, self._fan_out)
 
     def _drive(self, x: FloatArray) -> FloatArray:
         drive, tally = np.zeros((len(x), self.network.units)), self._tally()

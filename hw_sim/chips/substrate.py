@@ -15,6 +15,7 @@ from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim.audit.recording import Memory, Trace, recorded
 from hw_sim.chips import local_rule_kernels
+from hw_sim.chips.host_cores import over_cores
 from hw_sim.chips.kernel_arguments import Endings, Registers
 from hw_sim.chips.messages import check_network, gathered
 from hw_sim.counts import Footprint, OpCounts
@@ -220,5 +221,11 @@ def _correlate_link(
     total: Params, link: Link, source: FloatArray, target: FloatArray, scale: float, row: IntArray
 ) -> None:
     """Add `scale` times the products of both ends to the block of a link."""
-    block = total[link.block].reshape(link.fan_in, link.fan_out)
-    local_rule_kernels.correlate(block, source, target, gathered(link), scale, row)
+    block, gather = total[link.block].reshape(link.fan_in, link.fan_out), gathered(link)
+
+    def run(rows: slice, tally: IntArray) -> int:
+        ends = source, target, gather, scale, rows.start, rows.stop
+        local_rule_kernels.correlate(block, *ends, tally)
+        return 0
+
+    over_cores(run, link.fan_in, len(source) * link.positions * link.fan_out, row)

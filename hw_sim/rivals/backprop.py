@@ -100,10 +100,12 @@ class Rival:
 
     def words(self, backend: Substrate, moments: int = 0) -> WordCount:
         """Return the memory it needs: the trajectory grows with the steps."""
-        network, own = backend.network, backend.footprint.count(backend.network, moments)
+        network, held = backend.network, backend.footprint
+        units, outputs = network.units, network.outputs
         # Beside the trajectory: the drive, two deltas and their sum; logits and error.
-        states = network.units * (self.steps + 1 + 4) + 2 * network.outputs
-        return replace(own, states=states + backend.footprint.shared_words)
+        state, total = units * (self.steps + 1 + 2) + outputs, units + outputs
+        words = {"state": state, "drive": units, "total": total}
+        return replace(held.count(network, moments), **held.by_width(words))
 
     def _batch(
         self, backend: Substrate, x: FloatArray, y: FloatArray

@@ -18,7 +18,9 @@ from hw_sim.events import (
     BUSY_SYNAPSE,
     BUSY_UPDATE,
     CELL_READ,
+    COMPARE,
     CONVERSION,
+    DIVIDE,
     MAC,
     MESSAGE,
     SPIKE_OUT,
@@ -206,6 +208,8 @@ def _read_out(n, y, blocks, steps, medium, memory, tally):
         memory.error[k] = memory.error[k] / norm - y[n, k]
     _tally_product(tally[FREE, OUT], units, outputs, medium, HIDDEN, OUT, 0)
     tally[FREE, OUT, WEIGHT_READ] += outputs
+    tally[FREE, OUT, COMPARE] += outputs - 1
+    tally[FREE, OUT, DIVIDE] += outputs
     tally[FREE, OUT, ACTIVATION] += outputs
     tally[FREE, OUT, STATE_WRITE] += outputs
     return cost + math.log(norm)

@@ -107,6 +107,17 @@ def test_counts_of_a_run_do_not_include_watching_it(task: Task) -> None:
     assert inference.total("mac", "readout") == outcome.n_test * 6 * 3
 
 
+def test_an_optimizer_at_the_synapses_has_no_traffic(task: Task) -> None:
+    """Else a gradient word leaves for each parameter in each of three updates, and one returns."""
+    few = ["hidden=6", "epochs=1", "batch_size=18", "free_steps=4"]
+    job = Job(task, "eqprop", "digital", 42, changed(Settings(), few))
+    local = changed(Settings(), [*few, "local_optimizer=true"])
+    apart, beside = (run_job(replace(job, settings=s)).counts_at(1) for s in (job.settings, local))
+    assert apart.total("off_chip", "update") == 3 * 2 * network_of(job).size
+    assert beside.total("off_chip", "update") == 0
+    assert apart.total("mac") == beside.total("mac")
+
+
 def test_rivals_are_measured_as_they_are_priced(task: Task) -> None:
     settings = changed(Settings(), ["hidden=6", "epochs=1", "bptt_steps=3"])
     for name, steps in (("backprop", 0), ("bptt", 3)):

@@ -107,7 +107,7 @@ class ScalarAttention:
                     p.write(exp(score), h, i, j)
                 norm = sum(p.words[h, i, j] for j in heard)  # summed as they are written
                 for j in heard:
-                    self.ledger["activation"] += 1
+                    self.ledger["divide"] += 1
                     p.write(p.read(h, i, j) / norm, h, i, j)
         return p
 
@@ -176,7 +176,7 @@ class ScalarMemory:
                 shares.write(exp(self.sharpness * score), i, m)
             norm = sum(shares.words[i, m] for m in self.memories)
             for m in self.memories:
-                self.ledger["activation"] += 1
+                self.ledger["divide"] += 1
                 shares.write(shares.read(i, m) / norm, i, m)
         return shares
 

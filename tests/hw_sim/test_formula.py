@@ -53,14 +53,16 @@ def test_two_tokens_and_one_head_by_hand() -> None:
     there = 2 * 2 * 3 * 5  # q and k of two tokens
     assert effort.drive == Counter(
         mac=there + 3 * 2 * 3 + there,  # q, k; q k, P k and P' q; and back
-        activation=2 * 2,
+        activation=2,
+        divide=2,
         weight_read=there + 2 + there,
         state_read=2 * 2 * 5 + (2 * 3 + 2 * 3) + 2 + 2 * (2 + 2 * 3) + 2 * 2 * 3,
         state_write=2 * 2 * 3 + 2 * 2 + 2 * 2 * 3,
     )
     assert effort.correlate == Counter(
         mac=there + 3 * 2 * 3 + there,
-        activation=2 * 2,
+        activation=2,
+        divide=2,
         weight_read=there + 2,
         state_read=2 * 2 * 5 + (2 * 3 + 2 * 3) + 2 + 2 * (2 + 2 * 3) + 2 * (2 * 5 + 2 * 3) + 2,
         state_write=2 * 2 * 3 + 2 * 2 + 2 * 2 * 3,
@@ -182,8 +184,8 @@ def test_a_transformer_by_hand() -> None:
     assert found.total("weight_read", "input") == samples * 2 * 20  # embedding and position
     assert found.total("mac", "free", name) == free * (attention + memory)
     assert found.total("mac", "nudged", name) == nudged * (attention + memory)
-    functions = 2 * pairs + 2 * 35 + 20
-    assert found.total("activation", "free", name) == free * functions + samples * 20
+    assert found.total("activation", "free", name) == free * (pairs + 35 + 20) + samples * 20
+    assert found.total("divide", "free", name) == free * (pairs + 35)
     assert found.total("mac", "nudged", "readout") == nudged * (2 * readout + 20)
     assert found.total("activation", "nudged", "readout") == nudged * 30
     assert found.total("mac", "learn", name) == 2 * samples * (attention + memory)

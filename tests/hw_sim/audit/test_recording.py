@@ -244,7 +244,7 @@ def test_a_chip_that_declares_too_little_fails_the_audit(make: type[Substrate]) 
         def footprint(self) -> Footprint:
             held = super().footprint
             fewer = tuple(name for name in held.neuron_words if name != "total")
-            return Footprint(fewer, held.synapse_words, held.cells, held.shared_words)
+            return Footprint(fewer, held.synapse_words, held.cells, held.tables)
 
     params = initial_params(network, np.random.default_rng(1), np.float64)
     with pytest.raises(AuditError, match="which the footprint does not hold"):

@@ -221,6 +221,8 @@ class HandChip:
         odds = [exp(value - max(logits)) for value in logits]
         self.count("readout", "activation", len(odds))
         self.count("readout", "state_write", len(odds))
+        self.count("readout", "compare", len(odds) - 1)  # to find the largest
+        self.count("readout", "divide", len(odds))
         return [odd / sum(odds) - y for odd, y in zip(odds, target, strict=True)]
 
     def _slopes(self, x: Sequence[float], state: Sequence[float], energy: float) -> list[float]:

@@ -149,6 +149,7 @@ class HandCrossbar(HandChip):
         totals = list(drive)
         for j, home in enumerate(self.home):
             self.count(home, "state_read", self.looped)
+            self.count(home, "compare", self.looped)  # analog states are left to settle
             joined = [s for s, target, _ in set(self.ways) - set(cut) if target == home]
             heard = sorted(i for source in joined for i in self.layers[source])
             if heard:

@@ -92,6 +92,7 @@ class HandDigital(HandChip):
             self._nudge(totals, words, self.y[sample], floor(beta * 2**12 + 0.5))
         for home in self.home:
             self.count(home, "state_read")  # to see how far it moved
+            self.count(home, "compare")
         return [self._neuron(u, total) for u, total in enumerate(totals)]
 
     def _recurrent(self, drive: list[int], state: list[int]) -> list[int]:
@@ -147,6 +148,8 @@ class HandDigital(HandChip):
             odds.append(floor(exp(-depth / 2.0**self.t) * 2.0**24 + 0.5))
             self.count("readout", "activation")
             self.count("readout", "state_write")
+            self.count("readout", "divide")
+        self.count("readout", "compare", len(logits) - 1)
         shares = [(2 * odd * 2**self.f + sum(odds)) // (2 * sum(odds)) for odd in odds]
         goal = [floor(y / self.word + 0.5) for y in target]
         return [share - y for share, y in zip(shares, goal, strict=True)]
@@ -158,6 +161,7 @@ class HandDigital(HandChip):
             pair = min(k, self._partner(k))
             if pair not in drawn:
                 drawn[pair] = self._draw()
+                self.count(self.owner[k], "random")
             step = (floor(change * 2.0 ** (self.g + 16)) + drawn[pair]) // 2**16
             self.count(self.owner[k], "trace_read")
             if step:

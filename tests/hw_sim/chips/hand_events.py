@@ -147,6 +147,7 @@ class HandEvents(HandChip):
                 self.count("readout", "mac")
             image.append(self._neuron(j, total))
             self.count(home, "state_read")
+            self.count(home, "compare")
         return image
 
     def _neuron(self, unit: int, total: float) -> float:

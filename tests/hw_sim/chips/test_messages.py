@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from engine.couplings.link import Link
-from hw_sim.chips.messages import Way, feeds, input_ways, layer_table, recurrent_ways, wires
+from hw_sim.chips.messages import (
+    Way,
+    feeds,
+    hold,
+    input_ways,
+    layer_table,
+    recurrent_ways,
+    wires,
+)
 from tests.hw_sim.chips.patches import NETWORKS, params_of
 
 
@@ -14,24 +22,23 @@ def test_messages_follow_one_another_by_the_units_that_send() -> None:
     Columns: source, target, place, positions, rows, columns, block, reads, writes.
     """
     network = NETWORKS["patches"]
-    table = wires(params_of(network), np.float64).messages.table
-    up, down, across = table
-    assert up.tolist() == [0, 9, 1, 5, 4, 3, 0, 0, -1]
-    assert down.tolist() == [9, 0, 0, 5, 3, 4, 12, -1, 20]
-    assert across.tolist() == [9, 9, 1, 1, 15, 15, 24, -1, -1]
-    fed = feeds(params_of(network), np.float64).messages.table
-    assert fed.tolist() == [[0, 0, 0, 1, 11, 9, 0, -1, -1], [0, 24, 2, 6, 4, 2, 99, 0, -1]]
+    held, start = hold(params_of(network), np.float64), network.blocks
+    p, own, low, seen = (start[name].span.start for name in ("W_p", "W_self", "W_in", "W_x"))
+    up, down, across = wires(network, held).messages.table
+    assert up.tolist() == [0, 9, 1, 5, 4, 3, p, 0, -1]
+    assert down.tolist() == [9, 0, 0, 5, 3, 4, network.size, -1, 20]
+    assert across.tolist() == [9, 9, 1, 1, 15, 15, own, -1, -1]
+    fed = feeds(network, held).messages.table
+    assert fed.tolist() == [[0, 0, 0, 1, 11, 9, low, -1, -1], [0, 24, 2, 6, 4, 2, seen, 0, -1]]
     assert layer_table(network)[:, :2].tolist() == [[0, 9], [9, 24], [24, 36]]
 
 
 def test_a_block_is_held_in_the_order_in_which_it_is_read() -> None:
     network = NETWORKS["patches"]
     params = params_of(network)
-    sent = wires(params, np.float64).messages
-    block = params["W_p"]
-    np.testing.assert_array_equal(sent.weights[:12], block.ravel())
-    np.testing.assert_array_equal(sent.weights[12:24], block.T.ravel())
-    np.testing.assert_array_equal(sent.weights[24:], params["W_self"].ravel())
+    sent = wires(network, hold(params, np.float64)).messages
+    np.testing.assert_array_equal(sent.weights[: network.size], params.theta)
+    np.testing.assert_array_equal(sent.weights[network.size :], params["W_p"].T.ravel())
     gather = network.links["W_p"].gather.ravel()
     np.testing.assert_array_equal(sent.gather, np.concatenate([gather, gather]))
 
@@ -40,15 +47,16 @@ def test_a_bias_lies_at_every_place_that_shares_it() -> None:
     network = NETWORKS["patches"]
     params = params_of(network)
     params["b"][...], params["c"][...] = np.arange(15.0), [-1.0, 2.0]
-    fed = feeds(params, np.float64)
+    fed = feeds(network, hold(params, np.float64))
     assert fed.bias.tolist() == [0.0] * 9 + list(range(15)) + [-1.0, 2.0] * 6
     assert fed.biased.tolist() == [0] * 9 + [1] * 27
 
 
 def test_a_read_out_by_token_is_one_message_to_all_outputs() -> None:
     network = NETWORKS["tokens"]
-    held = wires(params_of(network), np.int64)
-    assert held.readout.table.tolist() == [[0, 0, 1, 4, 3, 2, 0, 0, -1]]
+    held = wires(network, hold(params_of(network), np.int64))
+    block = network.blocks["W_out"].span.start
+    assert held.readout.table.tolist() == [[0, 0, 1, 4, 3, 2, block, 0, -1]]
     assert held.readout.weights.dtype == np.int64
     assert (held.first, held.last, held.bias.shape) == (0, 12, (2,))
 

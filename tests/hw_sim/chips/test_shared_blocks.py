@@ -148,12 +148,13 @@ def test_the_digital_chip_multiplies_at_every_place() -> None:
     assert fed["line"]["mac"] == 11 * 9
     assert step["map"] == Counter(
         mac=5 * 4 * 3 + 15 * 15, weight_read=5 * 4 * 3 + 15 * 15,
-        state_read=INSIDE_P + 15 + 15, activation=15, state_write=15,
+        state_read=INSIDE_P + 15 + 15, activation=15, state_write=15, compare=15,
     )  # fmt: skip
     assert step["line"] == Counter(
-        mac=5 * 3 * 4, weight_read=5 * 3 * 4, state_read=15 + 9, activation=9, state_write=9
-    )
-    assert step["seen"] == Counter(state_read=12, activation=12, state_write=12)
+        mac=5 * 3 * 4, weight_read=5 * 3 * 4, state_read=15 + 9, activation=9, state_write=9,
+        compare=9,
+    )  # fmt: skip
+    assert step["seen"] == Counter(state_read=12, activation=12, state_write=12, compare=12)
 
 
 def test_the_crossbar_reads_the_whole_array_at_every_place() -> None:
@@ -164,11 +165,11 @@ def test_the_crossbar_reads_the_whole_array_at_every_place() -> None:
     )
     assert step["map"] == Counter(
         cell_read=2 * (5 * 4 * 3 + 15 * 15), conversion=INSIDE_P + 15 + 15,
-        state_read=INSIDE_P + 15 + 15, activation=15, state_write=15,
+        state_read=INSIDE_P + 15 + 15, activation=15, state_write=15, compare=15,
     )  # fmt: skip
     assert step["line"] == Counter(
         cell_read=2 * 5 * 3 * 4, conversion=15 + INSIDE_P, state_read=15 + 9,
-        activation=9, state_write=9,
+        activation=9, state_write=9, compare=9,
     )  # fmt: skip
 
 

@@ -13,12 +13,9 @@ PLACES = ("low", "middle", "top", "readout", "border")
 
 
 def price(name: str, number: int, parallel: str | int = 1, scales: str = "none") -> Price:
-    """A price of its own for every name, with an uneven range.
-
-    It reaches down far enough that a sum of all has its value within its percentiles.
-    """
+    """A price of its own for every name, with a range that is uneven but in its logarithm."""
     value = float(2 + number)
-    return Price(name, value, 0.4 * value, 3.0 * value, "", "", "", "", parallel, scales)
+    return Price(name, value, 0.4 * value, 2.5 * value, "", "", "", "", parallel, scales)
 
 
 def technology(parallel: str | int = 1, bits: int = 8) -> Technology:

@@ -104,6 +104,7 @@ class Ledger(Counter[tuple[str, str, str]]):
         self.matrix("free", "readout", UNITS, OUTPUTS)
         self.enter("free", "readout", weight_read=OUTPUTS)
         self.enter("free", "readout", activation=OUTPUTS, state_write=OUTPUTS)
+        self.enter("free", "readout", compare=OUTPUTS - 1, divide=OUTPUTS)
 
     def backward(self, steps: int) -> None:
         self.matrix("backward", "readout", OUTPUTS, UNITS)
@@ -207,16 +208,21 @@ def test_a_step_descends_by_the_gradient_and_reports_it() -> None:
 
 @each_chip
 def test_memory_by_hand(make: Any, config: Any, per_core: int) -> None:
-    """The trajectory, the drive, two deltas and their sum; logits and error of the outputs."""
+    """The trajectory, the drive, two deltas and their sum; logits and error of the outputs.
+
+    On the digital chip drive, sum and logits are accumulators, and there are tables.
+    """
     chip = make(LOOPED, _params(LOOPED), config)
     cells = 2 if make is CrossbarBackend else 0
-    shared = chip.footprint.shared_words
+    sums, digital = 2 * UNITS + OUTPUTS, make is DigitalBackend
     for steps, moments in product((0, 1, 7), (0, 2)):
         own = WordCount(
-            states=UNITS * (steps + 1) + 4 * UNITS + 2 * OUTPUTS + shared,
+            states=UNITS * (steps + 1) + 2 * UNITS + OUTPUTS + (4096 if digital else sums),
             weights=LOOPED.size * (cells == 0),
             traces=LOOPED.size * (1 + moments),
             cells=LOOPED.size * cells,
+            wide=(sums + 8192) * digital,
+            wide_bits=(32 * sums + 25 * 8192) * digital,
         )
         assert Rival(steps).words(chip, moments) == own
 
