@@ -22,7 +22,8 @@ from hw_sim.counts import OpCounts
 from hw_sim.formula import dense_counts
 from hw_sim.places import BORDER
 from hw_sim.prices.bill import Bill, Design, grouped, nominal
-from hw_sim.prices.technology import TechnologyError, shipped_technologies
+from hw_sim.prices.checks import TechnologyError
+from hw_sim.prices.technology import shipped_technologies
 
 WIDEST = 60
 """Bits of an accumulator that no network of the strategies can fill."""

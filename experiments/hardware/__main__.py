@@ -54,9 +54,9 @@ from experiments.tasks import (
 )
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.digital import DIGITAL
+from hw_sim.prices.checks import TechnologyError
 from hw_sim.prices.technology import (
     Technology,
-    TechnologyError,
     load_technologies,
     shipped_technologies,
 )

@@ -115,11 +115,12 @@ def _tipping_point(ours: Terms, theirs: Terms, kind: str, unit: str) -> list[str
 def check_prices(
     substrates: Sequence[str], technologies: Mapping[str, Technology], chosen: Sequence[str] | None
 ) -> None:
-    """Refuse a technology that lacks the price of an event, before any work is done."""
+    """Refuse a technology that lacks the price of an event, or its time, before any work."""
     for substrate in substrates:
         for name in chosen or CHIPS[substrate].technologies:
             for kind in CHIPS[substrate].events:
                 technologies[name].price("energy", kind)
+                technologies[name].takes_time(kind)
 
 
 def scaled(value: Range, factor: float) -> Range:

@@ -44,7 +44,8 @@ METHOD = (
     "in registers would pay less.",
     "Not priced: leakage, clock, control, wires and drivers, the host, and the calculation of the "
     "spectral cap. Op-count tables understate digital logic by 4 to 11 times.",
-    "Latency lets nothing overlap; events without a latency price hide behind those with one.",
+    "Time is that of the machine that a technology states: stages follow one another, and only "
+    "what it lists behind a stage takes no time of its own.",
 )
 
 RIVAL_METHOD = (

@@ -11,9 +11,8 @@ import numpy as np
 
 from engine.arrays import FloatArray
 from engine.model.network import Network
-from hw_sim.chips.messages import input_ways, readout_ways, recurrent_ways
 from hw_sim.counts import Key, OpCounts, WordCount, neuron_count
-from hw_sim.places import BORDER, READOUT, owners, places
+from hw_sim.prices.schedule import Mapped, rounds_of_one
 from hw_sim.prices.technology import Price, Technology
 
 DRAWS = 2000
@@ -47,30 +46,6 @@ class Design:
         """Units, and the outputs where they are none."""
         return neuron_count(self.network)
 
-    def units(self, place: str) -> int:
-        """Units that work side by side at a place."""
-        return self.network.outputs if place in (READOUT, BORDER) else self.network.sizes[place]
-
-    def synapses(self, phase: str, place: str) -> float:
-        """Weights that work side by side at a place in a phase, each as two cells in an array.
-
-        Input and recurrent arrays are read one after the other; an update writes all of a place.
-        Arrays are read side by side, each as often as it has positions: where one is read more
-        often than the others, fewer weights work at once, on average.
-        """
-        network = self.network
-        if place == BORDER:
-            return 1
-        if phase in ("learn", "update"):
-            return max(1, int((owners(network) == places(network).index(place)).sum()))
-        ways = readout_ways(network) if place == READOUT else ()
-        if place != READOUT and phase != "input":
-            ways = tuple(way for way in recurrent_ways(network) if way.ends[1] == place)
-        if place != READOUT and (phase == "input" or self.settles):
-            ways += tuple(way for way in input_ways(network) if way.ends[1] == place)
-        reads = max((way.link.positions for way in ways), default=1)
-        return max(1.0, sum(way.link.macs for way in ways) / reads)
-
 
 @dataclass(frozen=True)
 class Range:
@@ -96,13 +71,9 @@ class Bill:
         return {key: n * self._energy_of(key[2]).value for key, n in self.counts}
 
     def latency_parts(self) -> dict[Key, float]:
-        """Return the time of each phase, place and kind; kinds without a price are hidden."""
+        """Return the time of each phase, place and kind that takes some."""
         prices = self.technology.prices["latency"]
-        return {
-            key: n * prices[key[2]].value / self._lanes(prices[key[2]], key)
-            for key, n in self.counts
-            if key[2] in prices
-        }
+        return {key: rounds * prices[key[2]].value for key, rounds in self._rounds.items()}
 
     @property
     def energy_j(self) -> float:
@@ -111,7 +82,7 @@ class Bill:
 
     @property
     def latency_s(self) -> float:
-        """Time at the nominal prices; nothing overlaps."""
+        """Time at the nominal prices, as the machine of the technology has it."""
         return sum(self.latency_parts().values())
 
     def energy_terms(self) -> Terms:
@@ -122,14 +93,9 @@ class Bill:
         return {kind: (n, self._energy_of(kind)) for kind, n in kinds.items()}
 
     def latency_terms(self) -> Terms:
-        """Return for each kind that has a price how many events follow one another."""
-        kinds: dict[str, float] = {}
+        """Return for each kind that takes time how many rounds follow one another."""
         prices = self.technology.prices["latency"]
-        for key, n in self.counts:
-            if key[2] in prices:
-                serial = n / self._lanes(prices[key[2]], key)
-                kinds[key[2]] = kinds.get(key[2], 0.0) + serial
-        return {kind: (n, prices[kind]) for kind, n in kinds.items()}
+        return {kind: (n, prices[kind]) for kind, n in grouped(self._rounds, "kind").items()}
 
     def area_terms(self) -> Terms:
         """Return neurons, bits and cells with their areas; nothing where no area has a price."""
@@ -172,14 +138,17 @@ class Bill:
         by = factor[price.scales]
         return replace(price, value=by * price.value, low=by * price.low, high=by * price.high)
 
-    def _lanes(self, price: Price, key: Key) -> float:
-        phase, place, kind = key
-        if price.parallel == "unit":
-            return self.design.units(place)
-        if price.parallel == "synapse":
-            cells = 2 if kind == "cell_read" else 1
-            return cells * self.design.synapses(phase, place)
-        return int(price.parallel)
+    @property
+    def _rounds(self) -> dict[Key, float]:
+        """Rounds of each phase, place and kind that takes time."""
+        design, machine = self.design, self.technology.machine
+        in_array = any(kind == "cell_read" for (_, _, kind), _ in self.counts)
+        mapped = Mapped(design.network, in_array, design.settles)
+        return {
+            key: n * rounds_of_one(mapped, machine.stages[key[2]], *key)
+            for key, n in self.counts
+            if self.technology.takes_time(key[2])
+        }
 
 
 def grouped(parts: Mapping[Key, float], by: str) -> dict[str, float]:

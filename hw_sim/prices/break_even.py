@@ -11,7 +11,7 @@ import numpy as np
 from engine.arrays import FloatArray
 from hw_sim.counts import OpCounts
 from hw_sim.prices.bill import HIGH, LOW, Bill, Range, Terms, draw_prices, nominal
-from hw_sim.prices.technology import TechnologyError
+from hw_sim.prices.checks import TechnologyError
 
 RELAXING = ("free", "nudged")
 """Phases whose events grow with the number of steps."""

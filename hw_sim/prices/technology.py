@@ -4,10 +4,9 @@ A technology is one table of a TOML file (`technologies.toml` ships six). Nothin
 no entry: an event without a price is an error that names it.
 """
 
-import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,17 @@ from typing import Any
 from engine.border import checked
 from engine.errors import shown
 from hw_sim.events import KINDS
+from hw_sim.prices.checks import (
+    CONTROL,
+    TechnologyError,
+    check_choice,
+    check_known,
+    check_number,
+    check_table,
+    check_words,
+    is_count,
+)
+from hw_sim.prices.machine import Machine, read_machine
 
 STATUSES = ("ran", "read", "second-hand", "recalled")
 UNITS = {
@@ -31,21 +41,11 @@ ENTRIES = {
     "endurance": ("weight_write",),
 }
 FIELDS = ("value", "low", "high", "unit", "node", "source", "status")
-PARALLEL = ("unit", "synapse")
 SCALES = ("none", "weight", "state", "product")
-LEAST_PRICE, MOST_PRICE = 1e-18, 1e18
-"""In the unit of a price, if it is not zero."""
 MOST_BITS = 1024
-MOST_PARALLEL = 10**12
 LARGEST_FILE = 1 << 18
 """Bytes; the shipped file has a sixteenth of them."""
 LONGEST_LINE = 4000
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Characters that no text needs: all controls but the tab and the end of a line."""
-
-
-class TechnologyError(ValueError):
-    """A technology file that cannot be used, or an event without a price, as one sentence."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,6 @@ class Price:
     node: str
     source: str
     status: str
-    parallel: str | int = 1
-    """Latency only: how many such events happen at once; `unit` and `synapse` mean all."""
     scales: str = "none"
     """Energy only: with the bits of a weight, of a state, or with their product."""
 
@@ -76,6 +74,7 @@ class Technology:
     reference_bits: int
     """Width of the words for which prices that scale with bits are stated."""
     prices: Mapping[str, Mapping[str, Price]]
+    machine: Machine = field(default_factory=Machine)
 
     def price(self, section: str, name: str) -> Price:
         """Return a price, or say which one is missing."""
@@ -83,6 +82,13 @@ class Technology:
         if found is None:
             raise TechnologyError(f"technology '{self.name}' has no {section} price for '{name}'.")
         return found
+
+    def takes_time(self, kind: str) -> bool:
+        """Return whether an event takes time of its own, or say that the machine forgot it."""
+        try:
+            return self.machine.times(kind)
+        except TechnologyError as error:
+            raise TechnologyError(f"technology '{self.name}': {error}") from None
 
     def listed(self) -> list[tuple[str, Price]]:
         """Return every price with its section."""
@@ -135,15 +141,15 @@ def _technology(name: str, table: Any, path: str) -> Technology:
         raise TechnologyError(f"{where}: its name has to be words.")
     if not isinstance(table, dict):
         raise TechnologyError(f"{where} is {shown(table)}, expected a table.")
-    _check_known(where, "entry", table, ("title", "note", "reference_bits", *UNITS))
+    check_known(where, "entry", table, ("title", "note", "reference_bits", "machine", *UNITS))
     if "title" not in table:
         raise TechnologyError(f"{where} has no title.")
-    _check_words(where, "title", table["title"])
+    check_words(where, "title", table["title"])
     note = table.get("note", "")
     if note != "":
-        _check_words(where, "note", note)
+        check_words(where, "note", note)
     bits = table.get("reference_bits", 8)
-    if not _is_count(bits, MOST_BITS):
+    if not is_count(bits, MOST_BITS):
         raise TechnologyError(
             f"{where} has reference_bits {shown(bits)}, expected from 1 to {MOST_BITS}."
         )
@@ -160,75 +166,45 @@ def _technology(name: str, table: Any, path: str) -> Technology:
         }
         for section in UNITS
     }
-    return Technology(name, table["title"], note, bits, prices)
+    machine = read_machine(where, table.get("machine"), table.get("latency", {}))
+    return Technology(name, table["title"], note, bits, prices, machine)
 
 
 def _price(where: str, section: str, entry: str, fields: Any) -> Price:
     if entry not in ENTRIES[section]:
         known = ", ".join(ENTRIES[section])
         raise TechnologyError(f"{where}: there is no such event; known: {known}.")
-    if not isinstance(fields, dict):
-        raise TechnologyError(
-            f"{where} is {shown(fields)}, expected a table with value, unit, source."
-        )
-    for field in FIELDS:
-        if field not in fields:
-            raise TechnologyError(f"{where} has no {field}.")
-    _check_known(where, "field", fields, (*FIELDS, "parallel", "scales"))
-    _check_choices(where, section, fields)
-    low, value, high = (_number(where, name, fields[name]) for name in ("low", "value", "high"))
-    if not low <= value <= high:
-        raise TechnologyError(f"{where} has low {low}, value {value}, high {high}: not in order.")
-    if low == 0 and value > 0:
-        raise TechnologyError(f"{where} has low 0, expected more: its range is logarithmic.")
+    check_table(where, fields, "with value, unit, source")
+    for name in FIELDS:
+        if name not in fields:
+            raise TechnologyError(f"{where} has no {name}.")
+    own = {"energy": ("scales",), "latency": ("parallel",)}.get(section, ())
+    check_known(where, "field", fields, (*FIELDS, *own))
+    check_choice(where, "unit", fields["unit"], tuple(UNITS[section]))
+    check_choice(where, "status", fields["status"], STATUSES)
+    check_choice(where, "scales", fields.get("scales", "none"), SCALES)
+    for name in ("node", "source"):
+        check_words(where, name, fields[name])
+    low, value, high = _range(where, fields)
     if section == "endurance" and value == 0:
         raise TechnologyError(f"{where} has value 0, expected more: no cell fails unwritten.")
     scale = UNITS[section][fields["unit"]]
     return Price(
         entry, value * scale, low * scale, high * scale, fields["unit"], fields["node"],
-        fields["source"], fields["status"], fields.get("parallel", 1), fields.get("scales", "none"),
+        fields["source"], fields["status"], fields.get("scales", "none"),
     )  # fmt: skip
 
 
-def _number(where: str, name: str, number: Any) -> float:
-    """Return a price as it is stated, from a range in which no bill overflows."""
-    real = isinstance(number, int | float) and not isinstance(number, bool)
-    if not (real and (number == 0 or LEAST_PRICE <= number <= MOST_PRICE)):
-        raise TechnologyError(
-            f"{where} has {name} {shown(number)}, expected zero, or from {LEAST_PRICE:g} to "
-            f"{MOST_PRICE:g}."
-        )
-    return float(number)
-
-
-def _check_choices(where: str, section: str, fields: Mapping[str, Any]) -> None:
-    choices = {"unit": tuple(UNITS[section]), "status": STATUSES, "scales": SCALES}
-    for field, known in choices.items():
-        if field in fields and fields[field] not in known:
-            found = shown(fields[field])
-            raise TechnologyError(f"{where} has {field} {found}; known: {', '.join(known)}.")
-    for field in ("node", "source"):
-        _check_words(where, field, fields[field])
-    parallel = fields.get("parallel", 1)
-    if not (_is_count(parallel, MOST_PARALLEL) or parallel in PARALLEL):
-        raise TechnologyError(
-            f"{where} has parallel {shown(parallel)}; expected a count or a place."
-        )
-
-
-def _check_known(where: str, what: str, found: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    unknown = set(found) - set(known)
-    if unknown:
-        raise TechnologyError(f"{where} has the unknown {what} {shown(min(unknown))}.")
-
-
-def _check_words(where: str, field: str, text: Any) -> None:
-    if not isinstance(text, str) or not text or CONTROL.search(text):
-        raise TechnologyError(f"{where} has {field} {shown(text)}, expected words.")
-
-
-def _is_count(value: Any, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+def _range(where: str, fields: Mapping[str, Any]) -> tuple[float, float, float]:
+    """Return low, value and high of a price, in its unit."""
+    low, value, high = (
+        check_number(where, name, fields[name]) for name in ("low", "value", "high")
+    )
+    if not low <= value <= high:
+        raise TechnologyError(f"{where} has low {low}, value {value}, high {high}: not in order.")
+    if low == 0 and value > 0:
+        raise TechnologyError(f"{where} has low 0, expected more: its range is logarithmic.")
+    return low, value, high
 
 
 def _plain(what: object) -> str:

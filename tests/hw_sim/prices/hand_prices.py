@@ -4,29 +4,32 @@ from engine.model.network import Network
 from hw_sim.counts import PHASES, OpCounts, WordCount
 from hw_sim.events import KINDS
 from hw_sim.prices.bill import Bill, Design
+from hw_sim.prices.machine import Machine, Resource
 from hw_sim.prices.technology import Price, Technology
 from tests.hw_sim.chips.hand_chip import NETWORKS
 
 MEMORY = WordCount(states=50, weights=100, traces=300, cells=70)
 MIXED = NETWORKS["mixed"]
+ONE = Resource()
 PLACES = ("low", "middle", "top", "readout", "border")
 
 
-def price(name: str, number: int, parallel: str | int = 1, scales: str = "none") -> Price:
+def price(name: str, number: int, scales: str = "none") -> Price:
     """A price of its own for every name, with an uneven range."""
     value = float(2 + number)
-    return Price(name, value, 0.5 * value, 3.0 * value, "", "", "", "", parallel, scales)
+    return Price(name, value, 0.5 * value, 3.0 * value, "", "", "", "", scales)
 
 
-def technology(parallel: str | int = 1, bits: int = 8) -> Technology:
+def technology(resource: Resource = ONE, bits: int = 8) -> Technology:
     """Prices for everything, all different; energies scale in all the ways in turn."""
     scales = ("none", "weight", "state", "product")
     energy = {kind: price(kind, n, scales=scales[n % 4]) for n, kind in enumerate(KINDS)}
-    latency = {kind: price(kind, 3 * n, parallel) for n, kind in enumerate(KINDS)}
+    latency = {kind: price(kind, 3 * n) for n, kind in enumerate(KINDS)}
     area = {name: price(name, 5 * n) for n, name in enumerate(("neuron", "memory_bit", "cell"))}
     endurance = {"weight_write": price("weight_write", 7)}
     prices = {"energy": energy, "latency": latency, "area": area, "endurance": endurance}
-    return Technology("mine", "Mine", "", bits, prices)
+    machine = Machine(dict.fromkeys(KINDS, resource), stated=True)
+    return Technology("mine", "Mine", "", bits, prices, machine)
 
 
 def everything() -> OpCounts:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from engine.model.builders import layered, looped_mlp
 from hw_sim.counts import OpCounts, WordCount
 from hw_sim.prices.bill import Bill, Design, grouped
-from hw_sim.prices.technology import TechnologyError, shipped_technologies
+from hw_sim.prices.checks import TechnologyError
+from hw_sim.prices.technology import shipped_technologies
 
 NETWORK = looped_mlp(4, 6, 3)
 TECHNOLOGIES = shipped_technologies()

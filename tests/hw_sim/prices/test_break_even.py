@@ -17,7 +17,8 @@ from hw_sim.prices.break_even import (
     ratio_range,
     sensitivities,
 )
-from hw_sim.prices.technology import Price, TechnologyError, shipped_technologies
+from hw_sim.prices.checks import TechnologyError
+from hw_sim.prices.technology import Price, shipped_technologies
 
 DESIGN = Design(looped_mlp(4, 6, 3), 8, 8, WordCount(50, 100, 300))
 TECHNOLOGY = shipped_technologies()["digital_45nm"]
@@ -81,8 +82,8 @@ def test_the_same_prices_are_drawn_for_both_sides() -> None:
 def test_break_even_of_time_is_where_both_take_as_long() -> None:
     ours = _bill(mac=3600, activation=60).latency_terms()
     theirs = _bill(mac=600, activation=6000).latency_terms()
-    # 600 e + 10 a = 100 e + 1000 a with a = 10 ns.
-    assert break_even_price(ours, theirs, "mac") == pytest.approx(990 * 10e-9 / 500)
+    # 600 e + 60 a = 100 e + 6000 a with a = 10 ns: six units multiply, one table is looked up.
+    assert break_even_price(ours, theirs, "mac") == pytest.approx(5940 * 10e-9 / 500)
 
 
 def test_sensitivities_and_ratios_by_hand() -> None:

@@ -11,6 +11,7 @@ from engine.model.network import Network
 from hw_sim.counts import OpCounts
 from hw_sim.events import KINDS
 from hw_sim.prices.bill import Bill, Design, Range, grouped, spread
+from hw_sim.prices.machine import Resource
 from hw_sim.prices.technology import Technology, load_technologies
 from tests.hw_sim.chips.hand_chip import NETWORKS, HandChip
 from tests.hw_sim.prices.hand_prices import MEMORY, MIXED, bill_of, everything, price, technology
@@ -72,9 +73,8 @@ def test_what_a_file_leaves_out_is_one_at_a_time_unscaled_at_eight_bits(tmp_path
     assert (full.note, full.reference_bits) == ("a note", 1)
     assert plain.price("energy", "mac").scales == "none"
     assert full.price("energy", "mac").scales == "state"
-    lanes = [plain.price("latency", "mac"), full.price("latency", "mac")]
-    assert [p.parallel for p in lanes] == [1, 4]
-    assert full.price("latency", "hop").parallel == "synapse"
+    assert plain.machine.stages == {"mac": Resource("chip", 1)}
+    assert full.machine.stages == {"mac": Resource("chip", 4), "hop": Resource("array")}
     counts = OpCounts()
     counts.add("free", "low", "mac", 20)
     for tech, rounds in ((plain, 20), (full, 5)):
@@ -144,7 +144,7 @@ def _ends(found: Range) -> tuple[float, float, float]:
 
 
 def test_twice_the_work_costs_twice_of_everything_but_area_and_wear() -> None:
-    once = bill_of(technology("synapse"))
+    once = bill_of(technology(Resource("array")))
     twice = replace(once, counts=once.counts + once.counts)
     assert twice.energy_j == pytest.approx(2 * once.energy_j)
     assert twice.latency_s == pytest.approx(2 * once.latency_s)

@@ -1,0 +1,125 @@
+"""The machine that a technology builds: how much of each kind of work is done at once.
+
+Stages follow one another. Nothing overlaps but what the machine hides behind a stage (`behind`).
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.errors import shown
+from hw_sim.events import KINDS
+from hw_sim.prices.checks import (
+    TechnologyError,
+    check_choice,
+    check_count,
+    check_known,
+    check_table,
+    is_count,
+)
+
+PER = ("chip", "unit", "line", "array")
+PARALLEL = {"unit": "unit", "synapse": "array"}
+"""Words by which a latency says its resource itself, and where that sits."""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """What works off one kind of event: so many, at each part of the machine."""
+
+    per: str = "chip"
+    """`chip`; `unit`, at the end of a link where the work arrives; `line` of an array, a row or a
+    column; or `array`, whose cells all work at once."""
+    count: int = 1
+    shared_by: int = 1
+    """Units or lines that take turns with one."""
+
+    def turns(self, parts: int) -> int:
+        """Return how many rounds it takes until each of so many parts had its turn."""
+        return -(-min(parts, self.shared_by) // self.count)
+
+    def lanes(self, parts: int) -> int:
+        """Return how many work at once on behalf of so many parts."""
+        return self.count * -(-parts // self.shared_by)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The stages of a machine, in their order, and what hides behind them."""
+
+    stages: Mapping[str, Resource] = field(default_factory=dict)
+    """By kind of event."""
+    behind: Mapping[str, str] = field(default_factory=dict)
+    """Of each kind that takes no time of its own: the stage during which it happens."""
+    stated: bool = False
+    """Whether the machine has a table; what a machine without one does not time is hidden."""
+
+    def times(self, kind: str) -> bool:
+        """Return whether a kind of event takes time, or refuse one that is forgotten."""
+        if self.stated and kind not in self.stages and kind not in self.behind:
+            raise TechnologyError(
+                f"the machine says neither how long '{kind}' takes nor what it hides behind."
+            )
+        return kind in self.stages
+
+
+def read_machine(where: str, table: Any, latencies: Mapping[str, Any]) -> Machine:
+    """Read `[technology.machine]`; `latencies` are the prices of time, which may say `parallel`."""
+    if table is None:
+        return Machine({kind: _own(where, kind, price) for kind, price in latencies.items()})
+    where = f"{where}, machine"
+    check_table(where, table, "of stages")
+    stages: dict[str, Resource] = {}
+    for kind, fields in table.items():
+        if kind != "behind":
+            stages[kind] = _resource(f"{where} of {shown(kind)}", kind, fields, latencies)
+    for kind, price in latencies.items():
+        if kind not in stages:
+            if "parallel" not in price:
+                raise TechnologyError(f"{where} has no stage for the latency of {shown(kind)}.")
+            stages[kind] = _own(where, kind, price)
+    return Machine(stages, _hidden(where, table.get("behind", {}), stages), stated=True)
+
+
+def _own(where: str, kind: str, price: Mapping[str, Any]) -> Resource:
+    """Return what a latency says of itself: a count, or the place of the resource."""
+    parallel = price.get("parallel", 1)
+    if is_count(parallel):
+        return Resource("chip", parallel)
+    if parallel not in tuple(PARALLEL):
+        raise TechnologyError(
+            f"{where}, latency of {shown(kind)} has parallel {shown(parallel)}; expected a count "
+            "or a place."
+        )
+    return Resource(PARALLEL[parallel])
+
+
+def _resource(where: str, kind: str, fields: Any, latencies: Mapping[str, Any]) -> Resource:
+    if kind not in latencies:
+        raise TechnologyError(f"{where}: there is no latency of that name.")
+    if "parallel" in latencies[kind]:
+        raise TechnologyError(
+            f"{where}: the latency has a parallel of its own, expected one of both."
+        )
+    check_table(where, fields, "with per")
+    check_known(where, "field", fields, ("per", "count", "shared_by"))
+    check_choice(where, "per", fields.get("per"), PER)
+    for name in ("count", "shared_by"):
+        check_count(where, name, fields.get(name, 1))
+    return Resource(**fields)
+
+
+def _hidden(where: str, table: Any, stages: Collection[str]) -> dict[str, str]:
+    """Return behind what each kind hides: the table lists the kinds of each stage."""
+    where, hidden = f"{where} behind", {}
+    for stage, kinds in check_table(where, table, "of lists of kinds").items():
+        if stage not in stages:
+            raise TechnologyError(f"{where} {shown(stage)}: there is no such stage.")
+        if not isinstance(kinds, list):
+            raise TechnologyError(f"{where} {shown(stage)} is {shown(kinds)}, expected a list.")
+        for kind in kinds:
+            check_choice(f"{where} {shown(stage)}", "kind", kind, KINDS)
+            if kind in stages or kind in hidden:
+                raise TechnologyError(f"{where} {shown(stage)} has {shown(kind)}, stated twice.")
+            hidden[kind] = stage
+    return hidden
