@@ -215,12 +215,10 @@ def costs_add_up(case: Case) -> None:
         for by in ("phase", "place", "kind"):
             parts = grouped(bill.energy_parts(), by)
             np.testing.assert_allclose(sum(parts.values()), total, rtol=1e-12)
-        scale = {"none": 1.0, "weight": 8, "state": 6, "product": 8 * 6}
-        by_hand = 0.0
-        for (_, _, kind), count in chip.counts:
-            price = technology.price("energy", kind)
-            words = {"none": 0, "product": 2}.get(price.scales, 1)
-            by_hand += count * price.value * scale[price.scales] / technology.reference_bits**words
+        by_hand = sum(
+            count * technology.price_at("energy", kind, design.parameters).value
+            for (_, _, kind), count in chip.counts
+        )
         np.testing.assert_allclose(total, by_hand, rtol=1e-12)
         np.testing.assert_allclose(nominal(bill.latency_terms()), bill.latency_s, rtol=1e-12)
         assert total > 0.0

@@ -4,7 +4,8 @@ Energies are in joules, latencies in seconds, areas in square metres.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import sqrt
 from typing import TypeAlias
 
 import numpy as np
@@ -12,8 +13,9 @@ import numpy as np
 from engine.arrays import FloatArray
 from engine.model.network import Network
 from hw_sim.counts import Key, OpCounts, WordCount, neuron_count
+from hw_sim.prices.price import Parameters, Price
 from hw_sim.prices.schedule import Mapped, rounds_of_one
-from hw_sim.prices.technology import Price, Technology
+from hw_sim.prices.technology import Technology
 
 DRAWS = 2000
 """Of the prices within their ranges."""
@@ -42,6 +44,19 @@ class Design:
         return self.memory.bits(self.weight_bits, self.state_bits)
 
     @property
+    def parameters(self) -> Parameters:
+        """What prices depend on; a learning word is twice as wide as a weight."""
+        weight, state, held = self.weight_bits, self.state_bits, self.memory
+        return {
+            "weight_bits": weight,
+            "state_bits": state,
+            "multiplier_bits": sqrt(weight * state),
+            "weight_bytes": max(1.0, weight * held.weights / 8),
+            "state_bytes": max(1.0, state * held.states / 8),
+            "trace_bytes": max(1.0, 2 * weight * held.traces / 8),
+        }
+
+    @property
     def neurons(self) -> int:
         """Units, and the outputs where they are none."""
         return neuron_count(self.network)
@@ -68,12 +83,13 @@ class Bill:
 
     def energy_parts(self) -> dict[Key, float]:
         """Return the energy of each phase, place and kind, which sum to the total."""
-        return {key: n * self._energy_of(key[2]).value for key, n in self.counts}
+        terms = self.energy_terms()
+        return {key: n * terms[key[2]][1].value for key, n in self.counts}
 
     def latency_parts(self) -> dict[Key, float]:
         """Return the time of each phase, place and kind that takes some."""
-        prices = self.technology.prices["latency"]
-        return {key: rounds * prices[key[2]].value for key, rounds in self._rounds.items()}
+        terms = self.latency_terms()
+        return {key: rounds * terms[key[2]][1].value for key, rounds in self._rounds.items()}
 
     @property
     def energy_j(self) -> float:
@@ -86,16 +102,14 @@ class Bill:
         return sum(self.latency_parts().values())
 
     def energy_terms(self) -> Terms:
-        """Return for each kind the number of events and its price at these widths."""
-        kinds: dict[str, float] = {}
-        for (_, _, kind), n in self.counts:
-            kinds[kind] = kinds.get(kind, 0.0) + n
-        return {kind: (n, self._energy_of(kind)) for kind, n in kinds.items()}
+        """Return for each kind the number of events and its price in this design."""
+        kinds = grouped(dict(self.counts), "kind")
+        return {kind: (n, self._price("energy", kind)) for kind, n in kinds.items()}
 
     def latency_terms(self) -> Terms:
         """Return for each kind that takes time how many rounds follow one another."""
-        prices = self.technology.prices["latency"]
-        return {kind: (n, prices[kind]) for kind, n in grouped(self._rounds, "kind").items()}
+        kinds = grouped(self._rounds, "kind")
+        return {kind: (n, self._price("latency", kind)) for kind, n in kinds.items()}
 
     def area_terms(self) -> Terms:
         """Return neurons, bits and cells with their areas; nothing where no area has a price."""
@@ -107,7 +121,7 @@ class Bill:
             "memory_bit": design.memory_bits,
             "cell": design.memory.cells,
         }
-        return {name: (n, self.technology.price("area", name)) for name, n in held.items() if n}
+        return {name: (n, self._price("area", name)) for name, n in held.items() if n}
 
     def energy(self) -> Range:
         """Return the energy with the ranges of its prices."""
@@ -124,19 +138,14 @@ class Bill:
 
     def wear(self) -> Range | None:
         """Return the writes of the busiest cell over its endurance, `None` where none wears."""
-        price = self.technology.prices["endurance"].get("weight_write")
-        if price is None:
+        if "weight_write" not in self.technology.prices["endurance"]:
             return None
+        price = self._price("endurance", "weight_write")
         lives = draw_prices({"weight_write": (1.0, price)})["weight_write"]
         return _range(self.most_writes / price.value, self.most_writes / lives)
 
-    def _energy_of(self, kind: str) -> Price:
-        price, design = self.technology.price("energy", kind), self.design
-        bits = self.technology.reference_bits
-        weight, state = design.weight_bits / bits, design.state_bits / bits
-        factor = {"none": 1.0, "weight": weight, "state": state, "product": weight * state}
-        by = factor[price.scales]
-        return replace(price, value=by * price.value, low=by * price.low, high=by * price.high)
+    def _price(self, section: str, name: str) -> Price:
+        return self.technology.price_at(section, name, self.design.parameters)
 
     @property
     def _rounds(self) -> dict[Key, float]:

@@ -99,10 +99,11 @@ def _lines(mapped: Mapped, resource: Resource, phase: str, place: str) -> list[P
 def _arrays(mapped: Mapped, resource: Resource, phase: str, place: str, kind: str) -> list[Part]:
     """All cells of an array at once, and all arrays that join; each at all its positions."""
     cells = 2 if kind == "cell_read" else 1
-    if place == READOUT:
-        joined, apart = (), _readout_passes(mapped.network, phase)
-    else:
-        joined, apart = _heard(mapped, phase, place, held=mapped.settles)
+    joined, apart = (
+        ((), _readout_passes(mapped.network, phase))
+        if place == READOUT
+        else _heard(mapped, phase, place, held=mapped.settles)
+    )
     parts = [Part(cells * way.link.macs, way.link.positions / resource.count) for way in apart]
     if joined:
         macs = sum(way.link.macs for way in joined)

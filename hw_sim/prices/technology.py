@@ -13,55 +13,22 @@ from typing import Any
 
 from engine.border import checked
 from engine.errors import shown
-from hw_sim.events import KINDS
 from hw_sim.prices.checks import (
     CONTROL,
     TechnologyError,
-    check_choice,
     check_known,
-    check_number,
     check_table,
     check_words,
     is_count,
 )
 from hw_sim.prices.machine import Machine, read_machine
+from hw_sim.prices.price import Parameters, Price, PriceFunction, PriceTable
+from hw_sim.prices.reading import UNITS, read_price, read_table
 
-STATUSES = ("ran", "read", "second-hand", "recalled")
-UNITS = {
-    "energy": {"fJ": 1e-15, "pJ": 1e-12, "nJ": 1e-9, "uJ": 1e-6},
-    "latency": {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "ms": 1e-3},
-    "area": {"um2": 1e-12, "mm2": 1e-6},
-    "endurance": {"writes": 1.0},
-}
-"""Of each section: units, and what they are in joules, seconds, square metres and writes."""
-ENTRIES = {
-    "energy": KINDS,
-    "latency": KINDS,
-    "area": ("neuron", "memory_bit", "cell"),
-    "endurance": ("weight_write",),
-}
-FIELDS = ("value", "low", "high", "unit", "node", "source", "status")
-SCALES = ("none", "weight", "state", "product")
 MOST_BITS = 1024
 LARGEST_FILE = 1 << 18
 """Bytes; the shipped file has a sixteenth of them."""
 LONGEST_LINE = 4000
-
-
-@dataclass(frozen=True)
-class Price:
-    """The price of one event, in SI units, with the range within which it may lie."""
-
-    name: str
-    value: float
-    low: float
-    high: float
-    unit: str
-    node: str
-    source: str
-    status: str
-    scales: str = "none"
-    """Energy only: with the bits of a weight, of a state, or with their product."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +40,23 @@ class Technology:
     note: str
     reference_bits: int
     """Width of the words for which prices that scale with bits are stated."""
-    prices: Mapping[str, Mapping[str, Price]]
+    prices: Mapping[str, Mapping[str, Price | PriceFunction]]
     machine: Machine = field(default_factory=Machine)
 
-    def price(self, section: str, name: str) -> Price:
-        """Return a price, or say which one is missing."""
+    def price(self, section: str, name: str) -> Price | PriceFunction:
+        """Return a price as it is stated, or say which one is missing."""
         found = self.prices[section].get(name)
         if found is None:
             raise TechnologyError(f"technology '{self.name}' has no {section} price for '{name}'.")
         return found
+
+    def price_at(self, section: str, name: str, parameters: Parameters) -> Price:
+        """Return a price for the words and memories of a design."""
+        price = self.price(section, name)
+        try:
+            return price.at({**parameters, "reference_bits": self.reference_bits})
+        except TechnologyError as error:
+            raise TechnologyError(f"technology '{self.name}', {section}: {error}") from None
 
     def takes_time(self, kind: str) -> bool:
         """Return whether an event takes time of its own, or say that the machine forgot it."""
@@ -91,8 +66,13 @@ class Technology:
             raise TechnologyError(f"technology '{self.name}': {error}") from None
 
     def listed(self) -> list[tuple[str, Price]]:
-        """Return every price with its section."""
-        return [(section, p) for section, group in self.prices.items() for p in group.values()]
+        """Return every price with its section, row by row."""
+        return [
+            (section, row)
+            for section, group in self.prices.items()
+            for price in group.values()
+            for row in price.listed()
+        ]
 
 
 def shipped_technologies() -> dict[str, Technology]:
@@ -141,7 +121,9 @@ def _technology(name: str, table: Any, path: str) -> Technology:
         raise TechnologyError(f"{where}: its name has to be words.")
     if not isinstance(table, dict):
         raise TechnologyError(f"{where} is {shown(table)}, expected a table.")
-    check_known(where, "entry", table, ("title", "note", "reference_bits", "machine", *UNITS))
+    check_known(
+        where, "entry", table, ("title", "note", "reference_bits", "machine", "tables", *UNITS)
+    )
     if "title" not in table:
         raise TechnologyError(f"{where} has no title.")
     check_words(where, "title", table["title"])
@@ -159,9 +141,12 @@ def _technology(name: str, table: Any, path: str) -> Technology:
             raise TechnologyError(f"{where} has {section} {found}, expected a table of prices.")
     if not table.get("energy"):
         raise TechnologyError(f"{where} has no energy prices.")
+    tables = _tables(where, table.get("tables", {}))
     prices = {
         section: {
-            entry: _price(f"{where}, {section} of {shown(entry)}", section, entry, fields)
+            entry: read_price(
+                f"{where}, {section} of {shown(entry)}", section, entry, fields, tables
+            )
             for entry, fields in table.get(section, {}).items()
         }
         for section in UNITS
@@ -170,41 +155,13 @@ def _technology(name: str, table: Any, path: str) -> Technology:
     return Technology(name, table["title"], note, bits, prices, machine)
 
 
-def _price(where: str, section: str, entry: str, fields: Any) -> Price:
-    if entry not in ENTRIES[section]:
-        known = ", ".join(ENTRIES[section])
-        raise TechnologyError(f"{where}: there is no such event; known: {known}.")
-    check_table(where, fields, "with value, unit, source")
-    for name in FIELDS:
-        if name not in fields:
-            raise TechnologyError(f"{where} has no {name}.")
-    own = {"energy": ("scales",), "latency": ("parallel",)}.get(section, ())
-    check_known(where, "field", fields, (*FIELDS, *own))
-    check_choice(where, "unit", fields["unit"], tuple(UNITS[section]))
-    check_choice(where, "status", fields["status"], STATUSES)
-    check_choice(where, "scales", fields.get("scales", "none"), SCALES)
-    for name in ("node", "source"):
-        check_words(where, name, fields[name])
-    low, value, high = _range(where, fields)
-    if section == "endurance" and value == 0:
-        raise TechnologyError(f"{where} has value 0, expected more: no cell fails unwritten.")
-    scale = UNITS[section][fields["unit"]]
-    return Price(
-        entry, value * scale, low * scale, high * scale, fields["unit"], fields["node"],
-        fields["source"], fields["status"], fields.get("scales", "none"),
-    )  # fmt: skip
-
-
-def _range(where: str, fields: Mapping[str, Any]) -> tuple[float, float, float]:
-    """Return low, value and high of a price, in its unit."""
-    low, value, high = (
-        check_number(where, name, fields[name]) for name in ("low", "value", "high")
-    )
-    if not low <= value <= high:
-        raise TechnologyError(f"{where} has low {low}, value {value}, high {high}: not in order.")
-    if low == 0 and value > 0:
-        raise TechnologyError(f"{where} has low 0, expected more: its range is logarithmic.")
-    return low, value, high
+def _tables(where: str, tables: Any) -> dict[str, PriceTable]:
+    found = {}
+    for name, table in check_table(f"{where}, tables", tables, "of tables").items():
+        if CONTROL.search(name) or "\n" in name:
+            raise TechnologyError(f"{where}, table {shown(name)}: its name has to be words.")
+        found[name] = read_table(f"{where}, table {shown(name)}", name, table)
+    return found
 
 
 def _plain(what: object) -> str:

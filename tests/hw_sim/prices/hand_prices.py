@@ -5,7 +5,8 @@ from hw_sim.counts import PHASES, OpCounts, WordCount
 from hw_sim.events import KINDS
 from hw_sim.prices.bill import Bill, Design
 from hw_sim.prices.machine import Machine, Resource
-from hw_sim.prices.technology import Price, Technology
+from hw_sim.prices.price import Price
+from hw_sim.prices.technology import Technology
 from tests.hw_sim.chips.hand_chip import NETWORKS
 
 MEMORY = WordCount(states=50, weights=100, traces=300, cells=70)
@@ -46,3 +47,17 @@ def bill_of(tech: Technology, network: Network = MIXED, **design: int | bool) ->
     """A bill over everything."""
     held = Design(network, 12, 6, MEMORY, **design)  # type: ignore[arg-type]
     return Bill(tech, held, everything(), most_writes=40)
+
+
+def plain_technology() -> Technology:
+    """Few fixed prices in the sizes of 45 nm, for sums that are checked by hand."""
+    energy = {
+        "mac": Price("mac", 0.3e-12, 0.23e-12, 3.3e-12, "pJ", "", "", "", "product"),
+        "activation": Price("activation", 1.25e-12, 0.07e-12, 2.5e-12, "pJ", "", "", "", "state"),
+    }
+    for kind in ("weight_read", "weight_write"):
+        energy[kind] = Price(kind, 2.5e-12, 1.25e-12, 12.5e-12, "pJ", "", "", "", "weight")
+    latency = {k: Price(k, 10e-9, 2e-9, 20e-9, "ns", "", "", "") for k in ("mac", "activation")}
+    machine = Machine({"mac": Resource("unit"), "activation": Resource()})
+    prices = {"energy": energy, "latency": latency, "area": {}, "endurance": {}}
+    return Technology("plain", "Plain", "", 8, prices, machine)

@@ -1,6 +1,7 @@
 """Bills: parts sum to the whole, and ranges contain it."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -41,11 +42,9 @@ def test_parts_sum_to_the_total(events: dict[tuple[str, str, str], int], name: s
         energies, times = bill.energy_parts(), bill.latency_parts()
         assert sum(grouped(energies, by).values()) == pytest.approx(bill.energy_j)
         assert sum(grouped(times, by).values()) == pytest.approx(bill.latency_s)
-    # At the reference width every price is as listed.
-    prices = TECHNOLOGIES[name].prices["energy"]
-    if TECHNOLOGIES[name].reference_bits == 8:
-        by_hand = sum(n * prices[kind].value for (_, _, kind), n in events.items())
-        assert bill.energy_j == pytest.approx(by_hand)
+    price = partial(TECHNOLOGIES[name].price_at, "energy", parameters=bill.design.parameters)
+    by_hand = sum(n * price(kind).value for (_, _, kind), n in events.items())
+    assert bill.energy_j == pytest.approx(by_hand)
     assert bill.energy().nominal == pytest.approx(bill.energy_j)
     assert bill.latency().nominal == pytest.approx(bill.latency_s)
 
@@ -73,12 +72,33 @@ def test_a_missing_price_is_an_error_that_names_the_event() -> None:
         replace(bill, design=cells).area()
 
 
-def test_words_of_more_bits_cost_more() -> None:
-    bill = _bill({("free", "hidden", "mac"): 10, ("free", "hidden", "state_read"): 10})
-    wide = replace(bill, design=replace(bill.design, weight_bits=16))
+def test_a_wider_multiplier_costs_more_and_the_adder_behind_it_does_not() -> None:
+    """Weights and states of twice the width: the multiplier moves to its 16-bit row."""
+    bill = _bill({("free", "hidden", "mac"): 10, ("free", "hidden", "activation"): 10})
+    wide = replace(bill, design=replace(bill.design, weight_bits=16, state_bits=16))
     narrow, wider = (grouped(b.energy_parts(), "kind") for b in (bill, wide))
-    assert wider["mac"] == pytest.approx(2 * narrow["mac"])
-    assert wider["state_read"] == narrow["state_read"]
+    assert narrow["mac"] == pytest.approx(10 * (0.2 + 0.1) * 1e-12)
+    assert wider["mac"] == pytest.approx(10 * (0.51 + 0.1) * 1e-12)
+    assert 1.9 < wider["mac"] / narrow["mac"] < 3.4
+    assert wider["activation"] == pytest.approx(2 * narrow["activation"])
+
+
+def test_a_word_costs_what_its_memory_costs() -> None:
+    """The same reads from a memory of 32 KB, of 1 MB and of 32 MB, at 45 nm."""
+    found = []
+    for size in (1 << 15, 1 << 20, 1 << 25):
+        bill = _bill({("free", "hidden", "weight_read"): 10})
+        held = replace(bill.design, memory=replace(MEMORY, weights=size))
+        found.append(replace(bill, design=held).energy_j / 10)
+    assert found == pytest.approx([2.1e-12, 11.7e-12, 60.6e-12])
+
+
+def test_two_bits_more_make_a_converter_four_times_as_dear() -> None:
+    bill = _bill({("free", "hidden", "conversion"): 10}, "rram_crossbar")
+    found = [
+        replace(bill, design=replace(bill.design, state_bits=bits)).energy_j for bits in (6, 8, 10)
+    ]
+    assert found == pytest.approx([10 * 0.42e-12, 10 * 1.67e-12, 10 * 6.67e-12])
 
 
 def test_latency_is_shared_by_the_units_of_a_place() -> None:

@@ -18,10 +18,12 @@ from hw_sim.prices.break_even import (
     sensitivities,
 )
 from hw_sim.prices.checks import TechnologyError
-from hw_sim.prices.technology import Price, shipped_technologies
+from hw_sim.prices.machine import Machine
+from hw_sim.prices.price import Price
+from tests.hw_sim.prices.hand_prices import plain_technology
 
 DESIGN = Design(looped_mlp(4, 6, 3), 8, 8, WordCount(50, 100, 300))
-TECHNOLOGY = shipped_technologies()["digital_45nm"]
+TECHNOLOGY = plain_technology()
 
 
 def _bill(**events: int) -> Bill:
@@ -135,7 +137,7 @@ def test_the_map_is_the_ratio_of_bills_with_those_steps_and_that_price() -> None
     ours = Bill(TECHNOLOGY, replace(DESIGN, weight_bits=16), counts)
     grid = break_even_map(ours, THEIRS, "mac", factors, prices)
     assert grid.shape == (3, 2)
-    read, write = (TECHNOLOGY.price("energy", k).value for k in ("weight_read", "weight_write"))
+    read = write = 2.5e-12
     for row, factor in enumerate(factors):
         for column, mac in enumerate(prices):
             times = 30 + factor * (400 + 50) + 60 + 7  # weights of twice the reference width
@@ -154,7 +156,7 @@ def even_energy(bill: Bill, factor: float) -> float:
 
 def test_a_price_that_only_one_side_pays_has_its_own_break_even() -> None:
     ours, theirs = _bill(mac=10).energy_terms(), _bill(weight_write=8).energy_terms()
-    write = TECHNOLOGY.price("energy", "weight_write").value
+    write = 2.5e-12
     assert difference(ours, theirs, "mac") == 10
     assert difference(ours, theirs, "weight_write") == -8
     assert difference(ours, theirs, "hop") == 0
@@ -167,7 +169,11 @@ def test_a_price_that_only_one_side_pays_has_its_own_break_even() -> None:
 
 def test_without_room_for_a_step_there_is_no_break_even() -> None:
     """What they pay is just what we pay without relaxing; one more event of theirs is room."""
-    whole = replace(TECHNOLOGY, prices={"energy": {k: _whole(k) for k in ("mac", "weight_write")}})
+    whole = replace(
+        TECHNOLOGY,
+        machine=Machine(),
+        prices={"latency": {}, "energy": {k: _whole(k) for k in ("mac", "weight_write")}},
+    )
     ours = replace(_bill(mac=4, weight_write=8), technology=whole)
     for writes, factor in ((7, None), (8, None), (9, 1.0), (10, 2.0)):
         theirs = replace(_bill(weight_write=writes), technology=whole)

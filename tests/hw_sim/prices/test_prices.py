@@ -49,7 +49,7 @@ def test_value_and_both_ends_are_read_in_the_same_unit(
         + ("" if section == "energy" else f'[mine.energy]\nmac = {{ value = 1, low = 1, high = 1, '
            f'unit = "pJ", {fields} }}\n')
     )  # fmt: skip
-    found = load_technologies(path)["mine"].price(section, entry)
+    (found,) = load_technologies(path)["mine"].price(section, entry).listed()
     prefix = unit.removesuffix("2").removesuffix("m") if section == "area" else unit[0]
     prefix = "" if section == "endurance" else prefix
     power = POWERS[prefix] * (2 if section == "area" else 1)
@@ -71,8 +71,9 @@ def test_what_a_file_leaves_out_is_one_at_a_time_unscaled_at_eight_bits(tmp_path
     plain, full = load_technologies(path).values()
     assert (plain.name, plain.title, plain.note, plain.reference_bits) == ("plain", "Plain", "", 8)
     assert (full.note, full.reference_bits) == ("a note", 1)
-    assert plain.price("energy", "mac").scales == "none"
-    assert full.price("energy", "mac").scales == "state"
+    assert [p.scales for t in (plain, full) for p in t.price("energy", "mac").listed()] == [
+        "none", "state",
+    ]  # fmt: skip
     assert plain.machine.stages == {"mac": Resource("chip", 1)}
     assert full.machine.stages == {"mac": Resource("chip", 4), "hop": Resource("array")}
     counts = OpCounts()

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hw_sim.prices.bill import draw_prices
 from hw_sim.prices.checks import TechnologyError
 from hw_sim.prices.machine import Resource
+from hw_sim.prices.price import STATUSES, Price
 from hw_sim.prices.technology import (
-    STATUSES,
     Technology,
     load_technologies,
     shipped_technologies,
@@ -59,8 +59,9 @@ def test_six_technologies_ship_with_sources_and_ranges() -> None:
 
 def test_a_user_file_is_read_in_si_units(tmp_path: Path) -> None:
     technology = load_technologies(_file(tmp_path / "my.toml"))["mine"]
-    assert technology.price("energy", "mac").value == pytest.approx(1e-12)
-    assert technology.price("energy", "mac").high == pytest.approx(2e-12)
+    price = technology.price("energy", "mac")
+    assert isinstance(price, Price)
+    assert (price.value, price.high) == pytest.approx((1e-12, 2e-12))
 
 
 def test_a_missing_price_names_the_event(tmp_path: Path) -> None:
@@ -262,7 +263,8 @@ def _check_usable(found: dict[str, Technology]) -> None:
 def test_the_ends_of_the_range_of_prices_belong_to_it(value: str, tmp_path: Path) -> None:
     ends = {"value": value, "low": value, "high": value}
     (found,) = load_technologies(_file(tmp_path / "mine.toml", **ends)).values()
-    assert found.price("energy", "mac").value == pytest.approx(float(value) * 1e-12)
+    (price,) = found.price("energy", "mac").listed()
+    assert price.value == pytest.approx(float(value) * 1e-12)
 
 
 @pytest.mark.parametrize("value", ["9e-19", "1.1e18"])
