@@ -42,7 +42,8 @@ METHOD = (
     "for each parameter and update.",
     "Every product that adds to a gradient reads and writes its word in memory. A design that sums "
     "in registers would pay less.",
-    "Not priced: leakage, clock, control, wires and drivers, the host, and the calculation of the "
+    "Leakage and idle power are paid for the whole time of a run, where a technology states them.",
+    "Not priced: clock, control, wires and drivers, the host, and the calculation of the "
     "spectral cap. Op-count tables understate digital logic by 4 to 11 times.",
     "Time is that of the machine that a technology states: stages follow one another, and only "
     "what it lists behind a stage takes no time of its own.",

@@ -12,7 +12,8 @@ from experiments.hardware.settings import LEARNERS
 from experiments.reporting.document import Badge, Cell, Table, Tone
 from experiments.reporting.number_text import NONE, in_units, number, percent
 from hw_sim.chips.catalogue import CHIPS
-from hw_sim.prices.bill import Bill, Range, grouped
+from hw_sim.prices.bill import Bill, grouped
+from hw_sim.prices.sums import Range
 from hw_sim.prices.technology import Technology
 
 LEARNER_TITLES = {
@@ -160,7 +161,7 @@ def break_even_tables(contests: Sequence[Contest]) -> tuple[Table, Table]:
         "price. {} are straight lines in each, so the points are exact. {}"
     )
     steps = "Steps are those of a sample in its three phases together."
-    settling = "On a crossbar cell_read is the time of settling."
+    settling = "On a crossbar cell_read time is that of settling."
     owners = ("Substrate", "Technology", "Against")
     energy = tuple((*names(c), ";\n".join(c.break_even())) for c in contests)
     time = tuple((*names(c), ";\n".join(c.break_even_times())) for c in contests)
@@ -249,7 +250,13 @@ def prices_table(technologies: Sequence[Technology]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for technology in technologies:
         for section, price in technology.listed():
-            unit = {"energy": "J", "latency": "s", "area": "m²", "endurance": "writes"}[section]
+            unit = {
+                "energy": "J",
+                "latency": "s",
+                "power": "W",
+                "area": "m²",
+                "endurance": "writes",
+            }[section]
             values = [in_units(v, unit) for v in (price.value, price.low, price.high)]
             if section in ("area", "endurance"):
                 values = [f"{v:.2g} {unit}" for v in (price.value, price.low, price.high)]

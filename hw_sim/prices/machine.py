@@ -18,7 +18,7 @@ from hw_sim.prices.checks import (
     is_count,
 )
 
-PER = ("chip", "unit", "line", "array")
+PER = ("chip", "unit", "line", "array", "launch")
 PARALLEL = {"unit": "unit", "synapse": "array"}
 """Words by which a latency says its resource itself, and where that sits."""
 
@@ -29,7 +29,8 @@ class Resource:
 
     per: str = "chip"
     """`chip`; `unit`, at the end of a link where the work arrives; `line` of an array, a row or a
-    column; or `array`, whose cells all work at once."""
+    column; `array`, whose cells all work at once; or `launch`, for all units of a place and all
+    samples of a batch."""
     count: int = 1
     shared_by: int = 1
     """Units or lines that take turns with one."""
@@ -51,6 +52,8 @@ class Machine:
     """By kind of event."""
     behind: Mapping[str, str] = field(default_factory=dict)
     """Of each kind that takes no time of its own: the stage during which it happens."""
+    batch: int = 1
+    """Samples that share a launch."""
     stated: bool = False
     """Whether the machine has a table; what a machine without one does not time is hidden."""
 
@@ -71,14 +74,16 @@ def read_machine(where: str, table: Any, latencies: Mapping[str, Any]) -> Machin
     check_table(where, table, "of stages")
     stages: dict[str, Resource] = {}
     for kind, fields in table.items():
-        if kind != "behind":
+        if kind not in ("behind", "batch"):
             stages[kind] = _resource(f"{where} of {shown(kind)}", kind, fields, latencies)
     for kind, price in latencies.items():
         if kind not in stages:
             if "parallel" not in price:
                 raise TechnologyError(f"{where} has no stage for the latency of {shown(kind)}.")
             stages[kind] = _own(where, kind, price)
-    return Machine(stages, _hidden(where, table.get("behind", {}), stages), stated=True)
+    batch = table.get("batch", 1)
+    check_count(where, "batch", batch)
+    return Machine(stages, _hidden(where, table.get("behind", {}), stages), batch, stated=True)
 
 
 def _own(where: str, kind: str, price: Mapping[str, Any]) -> Resource:

@@ -28,14 +28,16 @@ from hw_sim.prices.price import (
 UNITS = {
     "energy": {"fJ": 1e-15, "pJ": 1e-12, "nJ": 1e-9, "uJ": 1e-6},
     "latency": {"ps": 1e-12, "ns": 1e-9, "us": 1e-6, "ms": 1e-3},
+    "power": {"pW": 1e-12, "nW": 1e-9, "uW": 1e-6, "mW": 1e-3, "W": 1.0},
     "area": {"um2": 1e-12, "mm2": 1e-6},
     "endurance": {"writes": 1.0},
 }
-"""Of each section: units, and what they are in joules, seconds, square metres and writes."""
+"""Of each section: units, and what they are in joules, seconds, watts, square metres and writes."""
 ALL_UNITS = {unit: scale for units in UNITS.values() for unit, scale in units.items()}
 ENTRIES = {
     "energy": KINDS,
     "latency": KINDS,
+    "power": ("chip", "neuron", "memory_bit", "cell", "limit"),
     "area": ("neuron", "memory_bit", "cell"),
     "endurance": ("weight_write",),
 }

@@ -42,7 +42,7 @@ def rounds_of_one(mapped: Mapped, resource: Resource, phase: str, place: str, ki
     """Return how many rounds one event takes on average: its share of the lanes it is worked on."""
     if place == BORDER or resource.per == "chip":
         return 1.0 / resource.count
-    if resource.per == "unit":
+    if resource.per in ("unit", "launch"):
         parts = _units(mapped, resource, phase, place, kind)
     elif phase in LEARNING and kind not in SENT:
         parts = _owned(mapped.network, resource, place)

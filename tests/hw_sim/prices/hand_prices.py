@@ -21,15 +21,17 @@ def price(name: str, number: int, scales: str = "none") -> Price:
     return Price(name, value, 0.5 * value, 3.0 * value, "", "", "", "", scales)
 
 
-def technology(resource: Resource = ONE, bits: int = 8) -> Technology:
+def technology(resource: Resource = ONE, bits: int = 8, leaks: bool = False) -> Technology:
     """Prices for everything, all different; energies scale in all the ways in turn."""
     scales = ("none", "weight", "state", "product")
     energy = {kind: price(kind, n, scales=scales[n % 4]) for n, kind in enumerate(KINDS)}
     latency = {kind: price(kind, 3 * n) for n, kind in enumerate(KINDS)}
     area = {name: price(name, 5 * n) for n, name in enumerate(("neuron", "memory_bit", "cell"))}
     endurance = {"weight_write": price("weight_write", 7)}
+    power = {name: price(name, 2 * n) for n, name in enumerate(("chip", "neuron", "memory_bit"))}
     prices = {"energy": energy, "latency": latency, "area": area, "endurance": endurance}
     machine = Machine(dict.fromkeys(KINDS, resource), stated=True)
+    prices["power"] = power if leaks else {}
     return Technology("mine", "Mine", "", bits, prices, machine)
 
 
@@ -59,5 +61,5 @@ def plain_technology() -> Technology:
         energy[kind] = Price(kind, 2.5e-12, 1.25e-12, 12.5e-12, "pJ", "", "", "", "weight")
     latency = {k: Price(k, 10e-9, 2e-9, 20e-9, "ns", "", "", "") for k in ("mac", "activation")}
     machine = Machine({"mac": Resource("unit"), "activation": Resource()})
-    prices = {"energy": energy, "latency": latency, "area": {}, "endurance": {}}
+    prices = {"energy": energy, "latency": latency, "power": {}, "area": {}, "endurance": {}}
     return Technology("plain", "Plain", "", 8, prices, machine)

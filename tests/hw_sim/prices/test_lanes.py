@@ -6,7 +6,7 @@ import pytest
 
 from engine.model.network import Network
 from hw_sim.counts import OpCounts
-from hw_sim.prices.bill import Bill, Design
+from hw_sim.prices.bill import LEAKAGE, Bill, Design, grouped
 from hw_sim.prices.machine import Machine, Resource
 from tests.hw_sim.chips.hand_chip import NETWORKS, HandChip
 from tests.hw_sim.prices.hand_prices import MEMORY, bill_of, everything, price, technology
@@ -81,11 +81,13 @@ def _takes_once(design: Design, phase: str, place: str, kind: str, count: int) -
 
 
 def test_events_without_a_time_are_hidden_and_cost_energy_all_the_same() -> None:
-    tech = technology()
+    tech = technology(leaks=True)
     latency, machine = {"mac": price("mac", 0)}, Machine({"mac": Resource()})
     quiet = replace(tech, prices={**tech.prices, "latency": latency}, machine=machine)
     bill = bill_of(quiet)
     assert {key[2] for key in bill.latency_parts()} == {"mac"}
-    assert set(bill.latency_terms()) == {"mac"}
+    assert set(bill.latency_sum().prices) == {"mac time"}
     assert bill.latency_s == pytest.approx(2.0 * everything().total("mac"))
-    assert bill.energy_j == pytest.approx(bill_of(tech).energy_j)
+    quick, slow = (grouped(b.energy_parts(), "kind") for b in (bill, bill_of(tech)))
+    assert quick.pop(LEAKAGE) < slow.pop(LEAKAGE)  # what hides costs no time either
+    assert quick == pytest.approx(slow)

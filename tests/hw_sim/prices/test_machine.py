@@ -69,6 +69,7 @@ BOTH = 'machine.hop = { per = "chip" }\nmachine.mac = { per = "chip" }\n'
         ('machine.hop = { per = "unit", count = 0 }', "has count 0, expected from 1"),
         ('machine.hop = { per = "unit", shared_by = 1.5 }', "has shared_by 1.5, expected from 1"),
         ('machine.hop = { per = "unit", colour = 1 }', "has the unknown field 'colour'"),
+        (BOTH + "machine.batch = 0", "machine has batch 0, expected from 1"),
         (BOTH + "machine.behind = 3", "machine behind is 3, expected a table of lists"),
         (BOTH + "machine.behind = { message = [] }", "behind 'message': there is no such stage"),
         (BOTH + "machine.behind = { mac = 3 }", "behind 'mac' is 3, expected a list"),

@@ -10,8 +10,9 @@ import pytest
 from engine.model.network import Network
 from hw_sim.counts import OpCounts
 from hw_sim.events import KINDS
-from hw_sim.prices.bill import Bill, Design, Range, grouped, spread
+from hw_sim.prices.bill import Bill, Design, grouped
 from hw_sim.prices.machine import Resource
+from hw_sim.prices.sums import Range, Sum
 from hw_sim.prices.technology import Technology, load_technologies
 from tests.hw_sim.chips.hand_chip import NETWORKS, HandChip
 from tests.hw_sim.prices.hand_prices import MEMORY, MIXED, bill_of, everything, price, technology
@@ -102,10 +103,10 @@ def test_energy_is_the_sum_of_count_times_price_over_every_event() -> None:
 
 def test_words_of_another_width_move_the_value_and_both_ends() -> None:
     tech = technology(bits=4)
-    terms = bill_of(tech).energy_terms()
+    total = bill_of(tech).energy_sum()
     bits = {"none": 1.0, "weight": 12 / 4, "state": 6 / 4, "product": 12 / 4 * 6 / 4}
     for kind, listed in tech.prices["energy"].items():
-        n, found = terms[kind]
+        n, found = total.terms[kind,], total.prices[kind]
         assert n == everything().total(kind)
         ends = [listed.low, listed.value, listed.high]
         expected = [bits[listed.scales] * end for end in ends]
@@ -159,24 +160,24 @@ def test_the_ends_of_a_range_are_percentiles_of_a_triangle_in_the_logarithm() ->
     """Of one price they are known: a share p lies below `a + sqrt(p (b - a) (c - a))`."""
     p = replace(price("mac", 0), low=1.0, value=4.0, high=1000.0)
     a, c, b = log(p.low), log(p.value), log(p.high)
-    found = spread({"mac": (3.0, p)})
+    found = Sum.of({"mac": (3.0, p)}).spread()
     assert found.nominal == 12.0
     assert log(found.low / 3) == pytest.approx(a + sqrt(0.05 * (b - a) * (c - a)), abs=0.15)
     assert log(found.high / 3) == pytest.approx(b - sqrt(0.05 * (b - a) * (b - c)), abs=0.15)
     certain = replace(p, low=4.0, high=4.0)
-    assert _ends(spread({"mac": (3.0, certain)})) == (12.0, 12.0, 12.0)
+    assert _ends(Sum.of({"mac": (3.0, certain)}).spread()) == (12.0, 12.0, 12.0)
 
 
 def test_what_is_free_stays_free() -> None:
     """Whatever its high end: a range in the logarithm has no place for zero."""
     free = replace(price("mac", 0), low=0.0, value=0.0, high=1.0)
-    assert _ends(spread({"mac": (3.0, free)})) == (0.0, 0.0, 0.0)
+    assert _ends(Sum.of({"mac": (3.0, free)}).spread()) == (0.0, 0.0, 0.0)
 
 
 def test_prices_of_different_events_are_drawn_apart() -> None:
     """Independent errors average out: the range of a sum is narrower than the sum of ranges."""
-    alone = [spread({str(n): (1.0, price("mac", 0))}) for n in range(4)]
-    together = spread({str(n): (1.0, price("mac", 0)) for n in range(4)})
+    alone = [Sum.of({str(n): (1.0, price("mac", 0))}).spread() for n in range(4)]
+    together = Sum.of({str(n): (1.0, price("mac", 0)) for n in range(4)}).spread()
     assert together.nominal == pytest.approx(sum(r.nominal for r in alone))
     assert together.low > 1.1 * sum(r.low for r in alone)
     assert together.high < 0.9 * sum(r.high for r in alone)
@@ -189,7 +190,7 @@ def test_area_is_that_of_what_is_held(network: Network) -> None:
     neurons = network.units + (network.outputs if HandChip(network).softmax else 0)
     bits = 6 * 50 + 12 * 100 + 2 * 12 * 300
     by_hand = {"neuron": neurons, "memory_bit": bits, "cell": 70}
-    assert {name: n for name, (n, _) in bill.area_terms().items()} == by_hand
+    assert bill.area_sum().terms == {(name,): n for name, n in by_hand.items()}
     area = bill.area()
     assert area is not None
     total = sum(n * areas[name].value for name, n in by_hand.items())
