@@ -9,7 +9,6 @@ from experiments.hardware.report_tables import (
     break_even_tables,
     counts_table,
     headline_table,
-    inference_table,
     learning_table,
     names,
     parts_table,
@@ -18,6 +17,7 @@ from experiments.hardware.report_tables import (
     sensitivity_table,
     sweep_table,
 )
+from experiments.hardware.sample_tables import sample_table
 from experiments.hardware.settings import RIVALS
 from experiments.hardware.trends import trends_table
 from experiments.reporting.document import (
@@ -75,7 +75,7 @@ def build_document(
             "Results", learning_table(summary), headline_table(contests), cost_table(summary.costs)
         ),
         _section("Missing", Bullets(summary.missing) if summary.missing else None),
-        _section("Energy", figures.get("energy"), inference_table(contests)),
+        _section("Energy and power", figures.get("energy"), sample_table(contests, summary.costs)),
         _section("When does EqProp win?", *break_even_tables(contests), figures.get("break_even")),
         _section("Which prices decide?", sensitivity_table(contests), figures.get("sensitivity")),
         _section("Time, memory, area, wear", resources_table(contests)),

@@ -100,29 +100,6 @@ def headline_table(contests: Sequence[Contest]) -> Table:
     return Table("Energy of training at equal accuracy", header, tuple(rows), caption, 3)
 
 
-def inference_table(contests: Sequence[Contest]) -> Table:
-    """Energy and time of one inference."""
-    rows = []
-    for contest in contests:
-        if contest.rival != "backprop":
-            continue
-        ours, theirs, n = contest.ours_once, contest.theirs_once, contest.inferences
-        rows.append(
-            (
-                *names(contest)[:2],
-                range_text(contest.inference_energy(), "J"),
-                in_units(theirs.energy_j / n, "J"),
-                range_text(scaled(ours.latency(), 1 / n), "s"),
-                in_units(theirs.latency_s / n, "s"),
-            )
-        )
-    header = (
-        "Substrate", "Technology", "EqProp: energy", "Feed-forward: energy", "EqProp: time",
-        "Feed-forward: time",
-    )  # fmt: skip
-    return Table("One inference", header, tuple(rows), "Means over the test part.", 2)
-
-
 def resources_table(contests: Sequence[Contest]) -> Table:
     """Time, memory, area and wear of training."""
     rows = []
