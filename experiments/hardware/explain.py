@@ -7,8 +7,8 @@ from dataclasses import replace
 from engine.errors import EngineError, NudgeWarning, shown
 from engine.learning.training import fit, train_step
 from experiments.hardware.job import Job, make_rival, make_substrate, network_of
+from experiments.hardware.report_tables import price_text
 from experiments.hardware.settings import NETWORKS, RIVALS, Settings
-from experiments.reporting.number_text import in_units
 from experiments.tasks import Task
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.counts import optimizer_counts
@@ -48,9 +48,11 @@ def explain(
             Job(task, who, substrate, seed, settings.chosen(who, substrate), network=network)
             for who in NETWORKS[network]
         ]
-        for technology in chosen or CHIPS[substrate].technologies:
-            bills = [one_batch(job, technologies[technology]) for job in jobs]
-            lines += _decided(name, substrate, technology, bills)
+        priced = [technologies[known] for known in chosen or CHIPS[substrate].technologies]
+        bills = [one_batch(job, priced[0]) for job in jobs]
+        for technology in priced:
+            again = [replace(bill, technology=technology) for bill in bills]
+            lines += _decided(name, substrate, technology.name, again)
     return lines
 
 
@@ -77,7 +79,7 @@ def _stated(name: str, technology: Technology) -> list[str]:
     lines = []
     for section, group in technology.prices.items():
         if name in group:
-            lines += [f"    {section}: {_row(price)}" for price in group[name].listed()]
+            lines += [f"    {section}: {_row(price, section)}" for price in group[name].listed()]
     machine = technology.machine
     if name in machine.stages:
         stage = machine.stages[name]
@@ -88,32 +90,27 @@ def _stated(name: str, technology: Technology) -> list[str]:
     return [f"{technology.name}: {technology.title}", *lines] if lines else []
 
 
-def _row(price: Price) -> str:
-    low, value, high = (_shown(price, end) for end in (price.low, price.value, price.high))
+def _row(price: Price, section: str) -> str:
+    low, value, high = (price_text(end, section) for end in (price.low, price.value, price.high))
     scales = "" if price.scales == "none" else f", grows with {price.scales} bits"
     return f"{price.name} {value} ({low} to {high}{scales}), {price.node}, {price.status}: " + (
         price.source
     )
 
 
-def _shown(price: Price, value: float) -> str:
-    """Return a price with its unit; areas and lives have no prefixes."""
-    unit = price.unit[-1]
-    return in_units(value, unit) if unit in "JsW" else f"{value:.2g} {unit.replace('2', 'm²')}"
-
-
 def _decided(name: str, substrate: str, technology: str, bills: Sequence[Bill]) -> list[str]:
     """What a price comes to on a chip, and how far it moves EqProp against its rivals."""
     energies = [bill.energy_sum() for bill in bills]
     lines = []
-    for suffix in SUFFIXES.values():
+    for section, suffix in SUFFIXES.items():
         called = name + suffix
         if called not in energies[0].prices:
             continue
         price, share = energies[0].prices[called], energies[0].share(called)
+        low, value, high = (price_text(v, section) for v in (price.low, price.value, price.high))
         lines.append(
-            f"    {called} is {_shown(price, price.value)} ({_shown(price, price.low)} to "
-            f"{_shown(price, price.high)}), {share / energies[0].nominal:.1%} of the energy"
+            f"    {called} is {value} ({low} to {high}), "
+            f"{share / energies[0].nominal:.1%} of the energy"
         )
         lines += [
             f"        {_swing(called, rival, energies[0], theirs)}"

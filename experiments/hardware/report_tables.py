@@ -27,6 +27,16 @@ STATUS_TONES: dict[str, Tone] = {
 }  # fmt: skip
 
 
+UNITS = {"energy": "J", "latency": "s", "power": "W", "area": "m²", "endurance": "writes"}
+"""Of each section of prices."""
+
+
+def price_text(value: float, section: str) -> str:
+    """Return a price with its unit; areas and lives have no prefixes."""
+    unit = UNITS[section]
+    return f"{value:.2g} {unit}" if section in ("area", "endurance") else in_units(value, unit)
+
+
 def range_text(value: Range, unit: str) -> str:
     """Return a nominal value with its range below it."""
     return f"{in_units(value.nominal, unit)}\n({in_units(value.low, unit)} to " + (
@@ -227,16 +237,7 @@ def prices_table(technologies: Sequence[Technology]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for technology in technologies:
         for section, price in technology.listed():
-            unit = {
-                "energy": "J",
-                "latency": "s",
-                "power": "W",
-                "area": "m²",
-                "endurance": "writes",
-            }[section]
-            values = [in_units(v, unit) for v in (price.value, price.low, price.high)]
-            if section in ("area", "endurance"):
-                values = [f"{v:.2g} {unit}" for v in (price.value, price.low, price.high)]
+            values = [price_text(v, section) for v in (price.value, price.low, price.high)]
             rows.append(
                 (
                     technology.title, f"{section}, {price.name}", price.source, price.node,

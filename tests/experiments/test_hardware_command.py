@@ -116,6 +116,10 @@ def test_a_price_is_explained_with_its_rows_and_what_it_decides(data: Path) -> N
     assert "power: memory_bit 100 pW" in printed
     assert "area: memory_bit 3.7e-13 m²" in printed
     assert "memory_bit power is 100 pW" in printed
+    crossbar = ["--substrate", "crossbar", "--technology", "rram_crossbar"]
+    code, printed = _run("--explain", "weight_write", "--data", str(data), *SMALL, *crossbar)
+    assert code == 0
+    assert "endurance: weight_write 1e+08 writes (1e+06 writes to 1e+09 writes)" in printed
 
 
 def test_a_report_compared_with_itself_is_the_same(finished: tuple[Path, str]) -> None:
