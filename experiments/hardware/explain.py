@@ -41,8 +41,8 @@ def explain(
             f"nothing called {shown(name)} has a price; known: {', '.join(EXPLAINED)}."
         )
     lines = []
-    for technology in chosen or technologies:
-        lines += _stated(name, technologies[technology])
+    for known in chosen or technologies:
+        lines += _stated(name, technologies[known])
     for substrate in substrates:
         jobs = [
             Job(task, who, substrate, seed, settings.chosen(who, substrate), network=network)

@@ -10,7 +10,7 @@ from math import sqrt
 from engine.model.network import Network
 from hw_sim.counts import Key, OpCounts, WordCount, neuron_count
 from hw_sim.prices.price import Parameters, Price
-from hw_sim.prices.schedule import Mapped, rounds_of_one
+from hw_sim.prices.schedule import UPDATE, Mapped, rounds_of_one
 from hw_sim.prices.sums import Range, Sum, draw_places, range_of, ratio_range
 from hw_sim.prices.technology import Technology
 
@@ -186,7 +186,8 @@ class Bill:
         for key, n in self.counts:
             if self.technology.takes_time(key[2]):
                 stage = machine.stages[key[2]]
-                shared = machine.batch if stage.per == "launch" else 1
+                by_batch = stage.per == "launch" and key[0] != UPDATE
+                shared = machine.batch if by_batch else 1
                 rounds[key] = n * rounds_of_one(mapped, stage, *key) / shared
         return rounds
 

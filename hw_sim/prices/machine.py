@@ -30,7 +30,7 @@ class Resource:
     per: str = "chip"
     """`chip`; `unit`, at the end of a link where the work arrives; `line` of an array, a row or a
     column; `array`, whose cells all work at once; or `launch`, for all units of a place and all
-    samples of a batch."""
+    samples of a batch, and in an update for all weights of a place."""
     count: int = 1
     shared_by: int = 1
     """Units or lines that take turns with one."""

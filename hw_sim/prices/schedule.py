@@ -15,7 +15,9 @@ from hw_sim.chips.messages import Way, input_ways, readout_ways, recurrent_ways
 from hw_sim.places import BORDER, READOUT, homes
 from hw_sim.prices.machine import Resource
 
-LEARNING = ("learn", "update")
+UPDATE = "update"
+"""Phase that happens once for a batch, and not once for a sample."""
+LEARNING = ("learn", UPDATE)
 """Phases in which every weight of a place works."""
 SENT = ("cell_read", "conversion")
 """Events of signals, whatever the phase: errors of the read-out are computed to learn, too."""
@@ -42,7 +44,9 @@ def rounds_of_one(mapped: Mapped, resource: Resource, phase: str, place: str, ki
     """Return how many rounds one event takes on average: its share of the lanes it is worked on."""
     if place == BORDER or resource.per == "chip":
         return 1.0 / resource.count
-    if resource.per in ("unit", "launch"):
+    if resource.per == "launch" and phase == UPDATE:
+        parts = _owned(mapped.network, Resource("array", resource.count), place)
+    elif resource.per in ("unit", "launch"):
         parts = _units(mapped, resource, phase, place, kind)
     elif phase in LEARNING and kind not in SENT:
         parts = _owned(mapped.network, resource, place)

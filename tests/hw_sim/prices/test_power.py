@@ -61,6 +61,16 @@ def test_a_batch_shares_the_launches_of_a_gpu() -> None:
     assert bill.one_at_a_time().energy_j > 50 * 62 * 5e-6  # joules, at 50 W
 
 
+def test_an_update_is_launched_once_for_all_weights_of_a_place() -> None:
+    """A root and a quotient of each weight, once for a batch whatever its samples."""
+    bill, counts = one_gradient("gpu"), OpCounts()
+    counts.add("update", "hidden", "activation", 2 * (64 + 32 + 1) * 32)
+    counts.add("update", "readout", "activation", 2 * (32 + 1) * 10)
+    update = replace(bill, counts=counts)
+    assert update.latency_s == pytest.approx(4 * 5e-6)
+    assert update.one_at_a_time().latency_s == update.latency_s
+
+
 def test_a_large_network_keeps_a_gpu_busy() -> None:
     small, large = one_gradient("gpu").power_w, one_gradient("gpu", 784, 8192).power_w
     assert small is not None
