@@ -52,9 +52,17 @@ def training_samples(bill: Bill) -> int:
 
 
 def power_text(bill: Bill) -> str:
-    """Return the average power with its range, or a dash where nothing takes time."""
-    power = bill.power()
-    return NONE if power is None else range_text(power, "W")
+    """Return the average power with its range, and whether it is more than a board may draw.
+
+    A dash stands where nothing takes time.
+    """
+    power, limit = bill.power(), bill.power_limit_w()
+    if power is None:
+        return NONE
+    text = range_text(power, "W")
+    if limit is not None and power.nominal > limit:
+        return f"{text}\nabove the limit of {in_units(limit, 'W')}"
+    return text
 
 
 def _runs(contests: Sequence[Contest], costs: Sequence[Cost]) -> list[Run]:
