@@ -8,6 +8,7 @@ Roff / Ron and over defects. Every price has a source and a range; --technology 
   python -m experiments.hardware --set crossbar.stuck=0.05 --set epochs=5 --no-sweeps
   python -m experiments.hardware --technology my.toml --technology rram_crossbar
   python -m experiments.hardware --compare a/report.json b/report.json
+  python -m experiments.hardware --explain mac --technology digital_45nm --substrate digital
 """
 
 import argparse
@@ -22,10 +23,12 @@ from pathlib import Path
 
 from joblib import cpu_count
 from rich.console import Console
+from rich.text import Text
 
 from engine.errors import EngineError
 from experiments.hardware.compare import compare_reports
 from experiments.hardware.contest import check_prices, summarise
+from experiments.hardware.explain import explain
 from experiments.hardware.job import Job, Outcome, make_rival, network_of, run_job
 from experiments.hardware.report_files import print_summary, write_report
 from experiments.hardware.settings import CONV, LEARNERS, LOOPED, NETWORKS, Settings, changed
@@ -54,10 +57,10 @@ from experiments.tasks import (
 )
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.digital import DIGITAL
+from hw_sim.prices.checks import TechnologyError
 from hw_sim.prices.sanafe_architecture import load_architecture
 from hw_sim.prices.technology import (
     Technology,
-    TechnologyError,
     load_technologies,
     shipped_technologies,
 )
@@ -74,6 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def work() -> int:
         if options.compare:
             console.print(rich_table(compare_reports(*options.compare), console.width))
+        elif options.explain:
+            explain_price(options, console)
         elif options.tune:
             tune(options, console)
         else:
@@ -112,6 +117,17 @@ def measure(options: argparse.Namespace, command: str, console: Console) -> None
     write_report(summary, options.out, technologies, command, _machine())
     print_summary(summary, console)
     console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
+
+
+def explain_price(options: argparse.Namespace, console: Console) -> None:
+    """Print what is stated of a price, and what it decides on the first batch of the task."""
+    substrates = _substrates(options)
+    technologies, chosen = _technologies(options)
+    settings = _settings(options)
+    check_prices(substrates, settings.chips, technologies, chosen)
+    given = _task(options), settings, substrates, technologies, chosen, options.network
+    for line in explain(options.explain, *given, FIRST_SEED):
+        console.print(Text(line), soft_wrap=True)
 
 
 def tune(options: argparse.Namespace, console: Console) -> None:
@@ -227,6 +243,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--seeds", type=seed_count, default=3, metavar="N", help=f"seeds from {FIRST_SEED} on (3)")
     add("--no-sweeps", action="store_true", help="leave the sweeps out")
     add("--tune", action="store_true", help="choose lr and beta on the validation part instead")
+    add("--explain", metavar="PRICE",
+        help="print one price, such as mac, conversion or memory_bit: rows, source, status, and "
+        "what it decides for a batch; trains nothing else and writes nothing")  # fmt: skip
     add("--compare", type=Path, nargs=2, metavar="JSON", help="compare two saved reports")
     add_out(parser, "results/hardware")
     add_workers(parser, "runs")

@@ -14,15 +14,15 @@ from experiments.reporting.number_text import in_units
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.settings import ChipSettings
 from hw_sim.counts import OpCounts
-from hw_sim.prices.bill import Bill, Design, Range, Terms
+from hw_sim.prices.bill import Bill, Design
 from hw_sim.prices.break_even import (
     Swing,
-    break_even_price,
+    break_even_factor,
     break_even_steps,
     difference,
-    ratio_range,
     sensitivities,
 )
+from hw_sim.prices.sums import Range, Sum, ratio_range
 from hw_sim.prices.technology import Technology
 
 SHOWN_PRICES = 3
@@ -54,18 +54,18 @@ class Contest:
     @cached_property
     def ratio(self) -> Range:
         """Our energy of training over theirs."""
-        return ratio_range(self.ours.energy_terms(), self.theirs.energy_terms())
+        return ratio_range(self.ours.energy_sum(), self.theirs.energy_sum())
 
     @cached_property
     def time_ratio(self) -> Range | None:
         """Our time of training over theirs, where times have prices."""
-        terms = self.ours.latency_terms(), self.theirs.latency_terms()
-        return ratio_range(*terms) if all(terms) else None
+        sums = self.ours.latency_sum(), self.theirs.latency_sum()
+        return ratio_range(*sums) if all(found.terms for found in sums) else None
 
     @cached_property
     def swings(self) -> list[Swing]:
         """The prices that decide, the strongest first."""
-        return sensitivities(self.ours.energy_terms(), self.theirs.energy_terms())
+        return sensitivities(self.ours.energy_sum(), self.theirs.energy_sum())
 
     @property
     def verdict(self) -> str:
@@ -88,29 +88,32 @@ class Contest:
         sentences = ["no number of steps is small enough"]
         if factor is not None:
             sentences = [f"fewer than {factor * self.steps:.3g} steps (took {self.steps:.3g})"]
-        ours, theirs = self.ours.energy_terms(), self.theirs.energy_terms()
+        ours, theirs = self.ours.energy_sum(), self.theirs.energy_sum()
         shown = [swing.kind for swing in self.swings[:SHOWN_PRICES]]
         for kind in dict.fromkeys([*shown, "weight_write"]):
-            sentences += _tipping_point(ours, theirs, kind, "J")
+            sentences += _tipping_point(ours, theirs, kind)
         return sentences
 
     def break_even_times(self) -> list[str]:
         """Say in sentences where the balance of time tips."""
-        ours, theirs = self.ours.latency_terms(), self.theirs.latency_terms()
+        ours, theirs = self.ours.latency_sum(), self.theirs.latency_sum()
         sentences = []
-        for kind in ours | theirs:
-            sentences += _tipping_point(ours, theirs, kind, "s")
+        for kind in {**ours.prices, **theirs.prices}:
+            sentences += _tipping_point(ours, theirs, kind)
         return sentences or ["no single time decides"]
 
 
-def _tipping_point(ours: Terms, theirs: Terms, kind: str, unit: str) -> list[str]:
-    """Say at which price the balance tips, unless that is far from every price there is."""
-    now = (ours | theirs)[kind][1].value if kind in ours | theirs else 0.0
-    even = break_even_price(ours, theirs, kind)
-    if even is None or not now / FAR <= even <= now * FAR:
+def _tipping_point(ours: Sum, theirs: Sum, kind: str) -> list[str]:
+    """Say at which price the balance tips, unless that is far from the price there is."""
+    price, factor = {**theirs.prices, **ours.prices}.get(kind), None
+    if price is not None:
+        factor = break_even_factor(ours, theirs, kind)
+    if price is None or factor is None or not 1 / FAR <= factor <= FAR:
         return []
     side = "under" if difference(ours, theirs, kind) > 0 else "over"
-    return [f"{kind} {side} {in_units(even, unit)} (now {in_units(now, unit)})"]
+    unit = price.unit[-1]  # of pJ, ns and mW: J, s and W
+    now, even = (in_units(value, unit) for value in (price.value, factor * price.value))
+    return [f"{kind} {side} {even} (is {now})"]
 
 
 def check_prices(
@@ -119,12 +122,13 @@ def check_prices(
     technologies: Mapping[str, Technology],
     chosen: Sequence[str] | None,
 ) -> None:
-    """Refuse a technology that lacks the price of an event, before any work is done."""
+    """Refuse a technology that lacks the price of an event, or its time, before any work."""
     for substrate in substrates:
         events = (*CHIPS[substrate].events, *chips[substrate].more_events)
         for name in chosen or CHIPS[substrate].technologies:
             for kind in events:
                 technologies[name].price("energy", kind)
+                technologies[name].takes_time(kind)
 
 
 def scaled(value: Range, factor: float) -> Range:

@@ -52,6 +52,7 @@ def cost_sentence(costs: Sequence[Cost]) -> str:
 def cost_values(cost: Cost) -> dict[str, Any]:
     """Return a cost of one training and one inference as plain values."""
     area, seeds, tests = cost.trained.area(), cost.seeds, cost.inferences
+    power = cost.trained.power()
     return {
         "substrate": cost.substrate,
         "technology": cost.technology.name,
@@ -59,6 +60,7 @@ def cost_values(cost: Cost) -> dict[str, Any]:
         "latency_s": asdict(scaled(cost.trained.latency(), 1 / seeds)),
         "inference_energy_j": asdict(scaled(cost.once.energy(), 1 / tests)),
         "inference_latency_s": asdict(scaled(cost.once.latency(), 1 / tests)),
+        "power_w": None if power is None else asdict(power),
         "memory": asdict(cost.trained.design.memory) | {"bits": cost.trained.design.memory_bits},
         "area_m2": None if area is None else asdict(area),
         "energy_j_by_place": {

@@ -9,7 +9,6 @@ from experiments.hardware.report_tables import (
     break_even_tables,
     counts_table,
     headline_table,
-    inference_table,
     learning_table,
     names,
     parts_table,
@@ -18,6 +17,7 @@ from experiments.hardware.report_tables import (
     sensitivity_table,
     sweep_table,
 )
+from experiments.hardware.sample_tables import sample_table
 from experiments.hardware.settings import RIVALS
 from experiments.hardware.trends import trends_table
 from experiments.reporting.document import (
@@ -42,9 +42,11 @@ METHOD = (
     "for each parameter and update.",
     "Every product that adds to a gradient reads and writes its word in memory. A design that sums "
     "in registers would pay less.",
-    "Not priced: leakage, clock, control, wires and drivers, the host, and the calculation of the "
+    "Leakage and idle power are paid for the whole time of a run, where a technology states them.",
+    "Not priced: clock, control, wires and drivers, the host, and the calculation of the "
     "spectral cap. Op-count tables understate digital logic by 4 to 11 times.",
-    "Latency lets nothing overlap; events without a latency price hide behind those with one. "
+    "Time is that of the machine that a technology states: stages follow one another, and only "
+    "what it lists behind a stage takes no time of its own.",
     "Event-driven cores work side by side: a step lasts as long as its busiest core and a barrier.",
 )
 
@@ -74,7 +76,7 @@ def build_document(
             "Results", learning_table(summary), headline_table(contests), cost_table(summary.costs)
         ),
         _section("Missing", Bullets(summary.missing) if summary.missing else None),
-        _section("Energy", figures.get("energy"), inference_table(contests)),
+        _section("Energy and power", figures.get("energy"), sample_table(contests, summary.costs)),
         _section("When does EqProp win?", *break_even_tables(contests), figures.get("break_even")),
         _section("Which prices decide?", sensitivity_table(contests), figures.get("sensitivity")),
         _section("Time, memory, area, wear", resources_table(contests)),

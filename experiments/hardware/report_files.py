@@ -17,6 +17,7 @@ from experiments.hardware.report_tables import (
     headline_table,
     learning_table,
 )
+from experiments.hardware.sample_tables import sample_table, training_samples
 from experiments.hardware.trends import trends_table
 from experiments.records import write_text
 from experiments.reporting.html_page import render_html
@@ -24,7 +25,7 @@ from experiments.reporting.json_page import render_json
 from experiments.reporting.markdown_page import render_markdown
 from experiments.reporting.picture import write_picture
 from experiments.reporting.terminal_table import rich_table
-from hw_sim.prices.bill import grouped
+from hw_sim.prices.bill import Bill, grouped
 from hw_sim.prices.technology import Technology
 
 FORMAT = "settle hardware report 2"
@@ -54,6 +55,7 @@ def print_summary(summary: Summary, console: Console) -> None:
     """Print the main tables and what is missing."""
     tables = [
         learning_table(summary), headline_table(summary.contests), cost_table(summary.costs),
+        sample_table(summary.contests, summary.costs),
         *break_even_tables(summary.contests), trends_table(summary.sweeps),
     ]  # fmt: skip
     for table in tables:
@@ -86,7 +88,7 @@ def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> s
 def _contest_values(contest: Contest) -> dict[str, Any]:
     ours, theirs, seeds = contest.ours, contest.theirs, contest.seeds
     area, wear = ours.area(), ours.wear()
-    once, n = contest.ours_once, contest.inferences
+    once, n, samples = contest.ours_once, contest.inferences, training_samples(ours)
     parts = {
         f"{what}_by_{by}": {
             name: value / seeds for name, value in grouped(found, by).items() if value
@@ -107,6 +109,12 @@ def _contest_values(contest: Contest) -> dict[str, Any]:
         "latency_ratio": None if contest.time_ratio is None else asdict(contest.time_ratio),
         "inference_energy_j": asdict(contest.inference_energy()),
         "inference_latency_s": asdict(scaled(once.latency(), 1 / n)),
+        "inference_power_w": _power(once),
+        "training_samples": samples,
+        "training_sample_energy_j": asdict(scaled(ours.energy(), 1 / samples)),
+        "training_sample_latency_s": asdict(scaled(ours.latency(), 1 / samples)),
+        "power_w": _power(ours),
+        "rival_power_w": _power(theirs),
         "memory": asdict(ours.design.memory) | {"bits": ours.design.memory_bits},
         "area_m2": None if area is None else asdict(area),
         "wear": None if wear is None else asdict(wear),
@@ -116,3 +124,8 @@ def _contest_values(contest: Contest) -> dict[str, Any]:
         "break_even": contest.break_even(),
         "break_even_times": contest.break_even_times(),
     }
+
+
+def _power(bill: Bill) -> dict[str, float] | None:
+    power = bill.power()
+    return None if power is None else asdict(power)

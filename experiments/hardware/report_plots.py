@@ -25,8 +25,9 @@ from experiments.reporting.plot_style import (
     is_leftmost,
 )
 from hw_sim.chips.digital import DIGITAL
-from hw_sim.prices.bill import Bill, grouped
+from hw_sim.prices.bill import LEAKAGE, Bill, grouped
 from hw_sim.prices.break_even import break_even_map
+from hw_sim.prices.reading import ALL_UNITS as UNIT_SIZES
 from hw_sim.prices.technology import Technology
 
 GROUPS = {
@@ -38,6 +39,7 @@ GROUPS = {
     "weights": (("weight_read", "weight_write"), ORANGE),
     "learning words": (("trace_read", "trace_write"), VERMILION),
     "traffic": (("message", "hop", "off_chip"), SOFT),
+    "idle, leakage": ((LEAKAGE,), INK),
 }
 """What the segments of a bar are made of."""
 SHORT = {"backprop": "backprop", "bptt": "BPTT"}
@@ -168,10 +170,12 @@ def draw_break_even(summary: Summary) -> Drawing | None:
     factors = np.geomspace(0.02, 5.0, 60)
     for axes, contest in zip(grid, contests, strict=True):
         kind = contest.swings[0].kind
-        price = (contest.ours.energy_terms() | contest.theirs.energy_terms())[kind][1]
+        price = {**contest.theirs.energy_sum().prices, **contest.ours.energy_sum().prices}[kind]
+        unit = UNIT_SIZES[price.unit]
         prices = np.geomspace(price.low / 10, price.high * 10, 60)
-        ratio = break_even_map(contest.ours, contest.theirs, kind, factors, prices)
-        place, (low, high) = (1e12 * prices, factors, ratio), (ratio.min(), ratio.max())
+        moved = prices / price.value
+        ratio = break_even_map(contest.ours, contest.theirs, kind, factors, moved)
+        place, (low, high) = (prices / unit, factors, ratio), (ratio.min(), ratio.max())
         levels = [level for level in LEVELS if low < level < high]
         if levels:
             lines = axes.contour(*place, levels, colors=SOFT, linewidths=0.7)
@@ -180,13 +184,13 @@ def draw_break_even(summary: Summary) -> Drawing | None:
             axes.contourf(*place, [0.0, 1.0], colors=[SKY], alpha=0.45)
         if low < 1.0 < high:
             axes.contour(*place, [1.0], colors=BLUE, linewidths=1.8)
-        axes.plot(1e12 * price.value, 1.0, "o", color=VERMILION, markersize=5)
-        axes.axvspan(1e12 * price.low, 1e12 * price.high, color=SOFT, alpha=0.12, lw=0)
+        axes.plot(price.value / unit, 1.0, "o", color=VERMILION, markersize=5)
+        axes.axvspan(price.low / unit, price.high / unit, color=SOFT, alpha=0.12, lw=0)
         axes.set_xscale("log")
         axes.set_yscale("log")
         _label_plainly(axes.xaxis, subs=(1.0,))
         _label_plainly(axes.yaxis)
-        axes.set_xlabel(f"{kind}, pJ")
+        axes.set_xlabel(f"{kind}, {price.unit}")
         if is_leftmost(axes):
             axes.set_ylabel("factor on the steps")
     add_legend(

@@ -12,7 +12,8 @@ from experiments.hardware.settings import LEARNERS
 from experiments.reporting.document import Badge, Cell, Table, Tone
 from experiments.reporting.number_text import NONE, in_units, number, percent
 from hw_sim.chips.catalogue import CHIPS
-from hw_sim.prices.bill import Bill, Range, grouped
+from hw_sim.prices.bill import Bill, grouped
+from hw_sim.prices.sums import Range
 from hw_sim.prices.technology import Technology
 
 LEARNER_TITLES = {
@@ -24,6 +25,16 @@ TONES: dict[str, Tone] = {"cheaper": "good", "dearer": "bad", "undecided": "open
 STATUS_TONES: dict[str, Tone] = {
     "ran": "good", "read": "good", "second-hand": "open", "recalled": "bad"
 }  # fmt: skip
+
+
+UNITS = {"energy": "J", "latency": "s", "power": "W", "area": "m²", "endurance": "writes"}
+"""Of each section of prices."""
+
+
+def price_text(value: float, section: str) -> str:
+    """Return a price with its unit; areas and lives have no prefixes."""
+    unit = UNITS[section]
+    return f"{value:.2g} {unit}" if section in ("area", "endurance") else in_units(value, unit)
 
 
 def range_text(value: Range, unit: str) -> str:
@@ -99,29 +110,6 @@ def headline_table(contests: Sequence[Contest]) -> Table:
     return Table("Energy of training at equal accuracy", header, tuple(rows), caption, 3)
 
 
-def inference_table(contests: Sequence[Contest]) -> Table:
-    """Energy and time of one inference."""
-    rows = []
-    for contest in contests:
-        if contest.rival != "backprop":
-            continue
-        ours, theirs, n = contest.ours_once, contest.theirs_once, contest.inferences
-        rows.append(
-            (
-                *names(contest)[:2],
-                range_text(contest.inference_energy(), "J"),
-                in_units(theirs.energy_j / n, "J"),
-                range_text(scaled(ours.latency(), 1 / n), "s"),
-                in_units(theirs.latency_s / n, "s"),
-            )
-        )
-    header = (
-        "Substrate", "Technology", "EqProp: energy", "Feed-forward: energy", "EqProp: time",
-        "Feed-forward: time",
-    )  # fmt: skip
-    return Table("One inference", header, tuple(rows), "Means over the test part.", 2)
-
-
 def resources_table(contests: Sequence[Contest]) -> Table:
     """Time, memory, area and wear of training."""
     rows = []
@@ -161,8 +149,8 @@ def break_even_tables(contests: Sequence[Contest]) -> tuple[Table, Table]:
     )
     steps = "Steps are those of a sample in its three phases together."
     settling = (
-        "On a crossbar cell_read is the time of settling; on event-driven cores what is busiest at "
-        "nominal times stays so."
+        "On a crossbar cell_read time is that of settling; on event-driven cores what is busiest "
+        "at nominal times stays so."
     )
     owners = ("Substrate", "Technology", "Against")
     energy = tuple((*names(c), ";\n".join(c.break_even())) for c in contests)
@@ -252,10 +240,7 @@ def prices_table(technologies: Sequence[Technology]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for technology in technologies:
         for section, price in technology.listed():
-            unit = {"energy": "J", "latency": "s", "area": "m²", "endurance": "writes"}[section]
-            values = [in_units(v, unit) for v in (price.value, price.low, price.high)]
-            if section in ("area", "endurance"):
-                values = [f"{v:.2g} {unit}" for v in (price.value, price.low, price.high)]
+            values = [price_text(v, section) for v in (price.value, price.low, price.high)]
             rows.append(
                 (
                     technology.title, f"{section}, {price.name}", price.source, price.node,

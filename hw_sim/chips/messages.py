@@ -57,6 +57,11 @@ class Way(NamedTuple):
         fan_in, fan_out = self.link.fan_in, self.link.fan_out
         return (fan_out, fan_in) if self.backwards else (fan_in, fan_out)
 
+    @property
+    def apart(self) -> bool:
+        """Whether totals are added to at several positions, one read after the other."""
+        return self.backwards and self.link.positions > 1
+
     def block(self, params: Params) -> FloatArray:
         """Return the weights in the order in which they are read."""
         block = params[self.link.block].reshape(self.link.fan_in, self.link.fan_out)

@@ -1,29 +1,22 @@
 """What a run costs: counts times prices, with their ranges. `break_even` compares two.
 
-Energies are in joules, latencies in seconds, areas in square metres.
+Energies are in joules, latencies in seconds, powers in watts, areas in square metres.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from math import sqrt
 
-import numpy as np
-
-from engine.arrays import FloatArray
 from engine.model.network import Network
-from hw_sim.chips.messages import input_ways, readout_ways, recurrent_ways
 from hw_sim.counts import Key, OpCounts, WordCount, neuron_count
 from hw_sim.events import WAITS
-from hw_sim.places import BORDER, READOUT, owners, places
-from hw_sim.prices.technology import Price, Technology
+from hw_sim.prices.price import Parameters, Price
+from hw_sim.prices.schedule import UPDATE, Mapped, rounds_of_one
+from hw_sim.prices.sums import Range, Sum, draw_places, range_of, ratio_range
+from hw_sim.prices.technology import Technology
 
-DRAWS = 2000
-"""Of the prices within their ranges."""
-LOW, HIGH = 5, 95
-"""Percentiles of the draws that a range reports."""
-
-Terms: TypeAlias = dict[str, tuple[float, Price]]
-"""What a sum is made of: for each price how often it is paid."""
+LEAKAGE = "leakage"
+"""Name of the part of an energy that is paid by the time: idle power and leakage."""
 
 
 @dataclass(frozen=True)
@@ -46,42 +39,23 @@ class Design:
         return self.memory.bits(self.weight_bits, self.state_bits)
 
     @property
+    def parameters(self) -> Parameters:
+        """What prices depend on; a learning word is twice as wide as a weight."""
+        weight, state, held = self.weight_bits, self.state_bits, self.memory
+        return {
+            "weight_bits": weight,
+            "state_bits": state,
+            "multiplier_bits": sqrt(weight * state),
+            "weight_bytes": max(1.0, weight * held.weights / 8),
+            "state_bytes": max(1.0, (state * held.states + held.wide_bits) / 8),
+            "trace_bytes": max(1.0, 2 * weight * held.traces / 8),
+            "tiles": self.tiles,
+        }
+
+    @property
     def neurons(self) -> int:
         """Units, and the outputs where they are none."""
         return neuron_count(self.network)
-
-    def units(self, place: str) -> int:
-        """Units that work side by side at a place."""
-        return self.network.outputs if place in (READOUT, BORDER) else self.network.sizes[place]
-
-    def synapses(self, phase: str, place: str) -> float:
-        """Weights that work side by side at a place in a phase, each as two cells in an array.
-
-        Input and recurrent arrays are read one after the other; an update writes all of a place.
-        Arrays are read side by side, each as often as it has positions: where one is read more
-        often than the others, fewer weights work at once, on average.
-        """
-        network = self.network
-        if place == BORDER:
-            return 1
-        if phase in ("learn", "update"):
-            return max(1, int((owners(network) == places(network).index(place)).sum()))
-        ways = readout_ways(network) if place == READOUT else ()
-        if place != READOUT and phase != "input":
-            ways = tuple(way for way in recurrent_ways(network) if way.ends[1] == place)
-        if place != READOUT and (phase == "input" or self.settles):
-            ways += tuple(way for way in input_ways(network) if way.ends[1] == place)
-        reads = max((way.link.positions for way in ways), default=1)
-        return max(1.0, sum(way.link.macs for way in ways) / reads)
-
-
-@dataclass(frozen=True)
-class Range:
-    """A nominal value, and the 5th and 95th percentile over the ranges of the prices."""
-
-    nominal: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -95,102 +69,132 @@ class Bill:
     """Of the weight cell that was written most."""
 
     def energy_parts(self) -> dict[Key, float]:
-        """Return the energy of each phase, place and kind, which sum to the total."""
-        return {
-            key: n * self._energy_of(key[2]).value for key, n in self.counts if key[2] not in WAITS
-        }
+        """Return the energy of each phase, place and kind, which sum to the total.
+
+        Leakage is a kind of its own, paid for the time of each phase and place.
+        """
+        prices = {kind: self._price("energy", kind).value for kind in self._kinds}
+        parts = {key: n * prices[key[2]] for key, n in self.counts if key[2] in prices}
+        static = self.static_sum().nominal
+        if static:
+            for (phase, place, _), time in self.latency_parts().items():
+                key = phase, place, LEAKAGE
+                parts[key] = parts.get(key, 0.0) + static * time
+        return parts
 
     def latency_parts(self) -> dict[Key, float]:
-        """Return the time of each phase, place and kind; kinds without a price are hidden."""
-        prices = self._latencies()
-        return {
-            key: n * prices[key[2]].value / self._lanes(prices[key[2]], key)
-            for key, n in self.counts
-            if key[2] in prices
-        }
+        """Return the time of each phase, place and kind that takes some."""
+        rounds = self._rounds
+        prices = {k: self._price("latency", k).value for k in {key[2] for key in rounds}}
+        return {key: n * prices[key[2]] for key, n in rounds.items()}
 
     @property
     def energy_j(self) -> float:
         """Energy at the nominal prices."""
-        return sum(self.energy_parts().values())
+        return self.energy_sum().nominal
 
     @property
     def latency_s(self) -> float:
-        """Time at the nominal prices; nothing overlaps."""
-        return sum(self.latency_parts().values())
+        """Time at the nominal prices, as the machine of the technology has it."""
+        return self.latency_sum().nominal
 
-    def energy_terms(self) -> Terms:
-        """Return for each kind the number of events and its price at these widths."""
-        kinds: dict[str, float] = {}
-        for (_, _, kind), n in self.counts:
-            if kind not in WAITS:
-                kinds[kind] = kinds.get(kind, 0.0) + n
-        return {kind: (n, self._energy_of(kind)) for kind, n in kinds.items()}
+    @property
+    def power_w(self) -> float | None:
+        """Energy over time at the nominal prices; `None` where nothing takes time."""
+        time = self.latency_s
+        return self.energy_j / time if time else None
 
-    def latency_terms(self) -> Terms:
-        """Return for each kind that has a price how many events follow one another."""
-        kinds: dict[str, float] = {}
-        prices = self._latencies()
-        for key, n in self.counts:
-            if key[2] in prices:
-                serial = n / self._lanes(prices[key[2]], key)
-                kinds[key[2]] = kinds.get(key[2], 0.0) + serial
-        return {kind: (n, prices[kind]) for kind, n in kinds.items()}
+    def energy_sum(self) -> Sum:
+        """Return what the energy is made of: events, and static power for the time they take."""
+        events = {kind: (n, self._price("energy", kind)) for kind, n in self._kinds.items()}
+        return Sum.of(events) + self.static_sum() * self.latency_sum()
 
-    def area_terms(self) -> Terms:
+    def latency_sum(self) -> Sum:
+        """Return for each kind that takes time how many rounds follow one another."""
+        kinds = grouped(self._rounds, "kind")
+        return Sum.of({f"{k} time": (n, self._price("latency", k)) for k, n in kinds.items()})
+
+    def static_sum(self) -> Sum:
+        """Return the power that is drawn all the time: of the chip, its neurons, bits and cells."""
+        held = {"chip": 1, **self._held}
+        stated = self.technology.prices["power"]
+        return Sum.of(
+            {f"{k} power": (n, self._price("power", k)) for k, n in held.items() if k in stated}
+        )
+
+    def area_sum(self) -> Sum:
         """Return neurons, bits and cells with their areas; nothing where no area has a price."""
         if not self.technology.prices["area"]:
-            return {}
-        design = self.design
-        held = {
-            "neuron": design.neurons,
-            "memory_bit": design.memory_bits,
-            "cell": design.memory.cells,
-        }
-        return {name: (n, self.technology.price("area", name)) for name, n in held.items() if n}
+            return Sum()
+        return Sum.of({k: (n, self._price("area", k)) for k, n in self._held.items() if n})
 
     def energy(self) -> Range:
         """Return the energy with the ranges of its prices."""
-        return spread(self.energy_terms())
+        return self.energy_sum().spread()
 
     def latency(self) -> Range:
         """Return the time with the ranges of its prices."""
-        return spread(self.latency_terms())
+        return self.latency_sum().spread()
+
+    def power(self) -> Range | None:
+        """Return energy over time with its range, `None` where nothing takes time."""
+        time = self.latency_sum()
+        return ratio_range(self.energy_sum(), time) if time.nominal else None
+
+    def power_limit_w(self) -> float | None:
+        """Return the most that the technology may draw, `None` where it does not say."""
+        stated = "limit" in self.technology.prices["power"]
+        return self._price("power", "limit").value if stated else None
 
     def area(self) -> Range | None:
         """Return the area of neurons and memory, or `None` where it has no price."""
-        terms = self.area_terms()
-        return spread(terms) if terms else None
+        found = self.area_sum()
+        return found.spread() if found.terms else None
 
     def wear(self) -> Range | None:
         """Return the writes of the busiest cell over its endurance, `None` where none wears."""
-        price = self.technology.prices["endurance"].get("weight_write")
-        if price is None:
+        if "weight_write" not in self.technology.prices["endurance"]:
             return None
-        lives = draw_prices({"weight_write": (1.0, price)})["weight_write"]
-        return _range(self.most_writes / price.value, self.most_writes / lives)
+        life = Sum.of({"life": (1.0, self._price("endurance", "weight_write"))})
+        return range_of(
+            self.most_writes / life.nominal, self.most_writes / life.drawn(draw_places(life))
+        )
 
-    def _energy_of(self, kind: str) -> Price:
-        price, design = self.technology.price("energy", kind), self.design
-        bits = self.technology.reference_bits
-        weight, state = design.weight_bits / bits, design.state_bits / bits
-        factor = {"none": 1.0, "weight": weight, "state": state, "product": weight * state}
-        by = factor[price.scales]
-        return replace(price, value=by * price.value, low=by * price.low, high=by * price.high)
+    def one_at_a_time(self) -> "Bill":
+        """Return the bill of a machine that waits for one sample, and shares nothing by a batch."""
+        machine = replace(self.technology.machine, batch=1)
+        return replace(self, technology=replace(self.technology, machine=machine))
 
-    def _latencies(self) -> dict[str, Price]:
-        """Return the times of events on so many tiles."""
-        prices = self.technology.prices["latency"]
-        return {kind: price.on(self.design.tiles) for kind, price in prices.items()}
+    @property
+    def _kinds(self) -> dict[str, float]:
+        """Number of events of each kind that takes energy."""
+        found = grouped(dict(self.counts), "kind")
+        return {kind: n for kind, n in found.items() if kind not in WAITS}
 
-    def _lanes(self, price: Price, key: Key) -> float:
-        phase, place, kind = key
-        if price.parallel == "unit":
-            return self.design.units(place)
-        if price.parallel == "synapse":
-            cells = 2 if kind == "cell_read" else 1
-            return cells * self.design.synapses(phase, place)
-        return int(price.parallel)
+    @property
+    def _held(self) -> dict[str, int]:
+        """What the design holds, by the names of its areas and powers."""
+        design = self.design
+        cells = design.memory.cells
+        return {"neuron": design.neurons, "memory_bit": design.memory_bits, "cell": cells}
+
+    def _price(self, section: str, name: str) -> Price:
+        return self.technology.price_at(section, name, self.design.parameters)
+
+    @property
+    def _rounds(self) -> dict[Key, float]:
+        """Rounds of each phase, place and kind that takes time."""
+        design, machine = self.design, self.technology.machine
+        in_array = any(kind == "cell_read" for (_, _, kind), _ in self.counts)
+        mapped = Mapped(design.network, in_array, design.settles)
+        rounds = {}
+        for key, n in self.counts:
+            if self.technology.takes_time(key[2]):
+                stage = machine.stages[key[2]]
+                by_batch = stage.per == "launch" and key[0] != UPDATE
+                shared = machine.batch if by_batch else 1
+                rounds[key] = n * rounds_of_one(mapped, stage, *key) / shared
+        return rounds
 
 
 def grouped(parts: Mapping[Key, float], by: str) -> dict[str, float]:
@@ -200,33 +204,3 @@ def grouped(parts: Mapping[Key, float], by: str) -> dict[str, float]:
     for key, value in parts.items():
         groups[key[column]] = groups.get(key[column], 0.0) + value
     return groups
-
-
-def draw_prices(terms: Terms, seed: int = 0) -> dict[str, FloatArray]:
-    """Draw prices within their ranges, triangular in the logarithm with the mode at the value."""
-    rng, drawn = np.random.default_rng(seed), {}
-    for name in sorted(terms):
-        price = terms[name][1]
-        if price.value == 0.0 or price.low == price.high:
-            drawn[name] = np.full(DRAWS, price.value)
-            continue
-        edges = np.log([price.low, price.value, price.high])
-        drawn[name] = np.exp(rng.triangular(edges[0], edges[1], edges[2], DRAWS))
-    return drawn
-
-
-def spread(terms: Terms) -> Range:
-    """Propagate the ranges of the prices of a sum by Monte Carlo."""
-    drawn = draw_prices(terms)
-    total = sum((n * drawn[name] for name, (n, _) in terms.items()), np.zeros(DRAWS))
-    return _range(nominal(terms), total)
-
-
-def nominal(terms: Terms, name: str = "", value: float = 0.0) -> float:
-    """Return the sum at nominal prices, but for the one called `name`, which costs `value`."""
-    return sum(n * (value if key == name else p.value) for key, (n, p) in terms.items())
-
-
-def _range(value: float, draws: FloatArray) -> Range:
-    low, high = np.percentile(draws, [LOW, HIGH])
-    return Range(float(value), float(low), float(high))

@@ -1,7 +1,8 @@
-"""Two bills side by side: their ratio, the prices that decide it, and where the balance tips.
+"""Two bills side by side: the prices that decide their ratio, and where the balance tips.
 
-Energies and times are linear in each price, and energies in the number of relaxation steps, so that
-break-even points are exact.
+Energies and times are straight lines in each price, and energies in the number of relaxation steps,
+so that break-even points are exact. A price may differ between the two, as their memories do: what
+moves is its factor, the same for both.
 """
 
 from dataclasses import dataclass, replace
@@ -10,8 +11,9 @@ import numpy as np
 
 from engine.arrays import FloatArray
 from hw_sim.counts import OpCounts
-from hw_sim.prices.bill import HIGH, LOW, Bill, Range, Terms, draw_prices, nominal
-from hw_sim.prices.technology import TechnologyError
+from hw_sim.prices.bill import Bill
+from hw_sim.prices.checks import TechnologyError
+from hw_sim.prices.sums import Sum
 
 RELAXING = ("free", "nudged")
 """Phases whose events grow with the number of steps."""
@@ -36,36 +38,25 @@ class Swing:
         return min(self.low, self.high) < 1.0 < max(self.low, self.high)
 
 
-def ratio_range(ours: Terms, theirs: Terms) -> Range:
-    """Return our sum over theirs; both are priced with the same draw of the prices."""
-    drawn = draw_prices(ours | theirs)
-    totals = [
-        np.sum([n * drawn[kind] for kind, (n, _) in terms.items()], axis=0)
-        for terms in (ours, theirs)
-    ]
-    low, high = np.percentile(totals[0] / totals[1], [LOW, HIGH])
-    return Range(nominal(ours) / nominal(theirs), float(low), float(high))
-
-
-def sensitivities(ours: Terms, theirs: Terms) -> list[Swing]:
+def sensitivities(ours: Sum, theirs: Sum) -> list[Swing]:
     """Rank the prices by how much they move our sum over theirs, the strongest first."""
     swings = []
-    for kind, (_, price) in (ours | theirs).items():
-        ends = [nominal(ours, kind, v) / nominal(theirs, kind, v) for v in (price.low, price.high)]
-        swings.append(Swing(kind, *ends))
+    for name in {**ours.prices, **theirs.prices}:
+        low, high = (a / b for a, b in zip(ours.ends(name), theirs.ends(name), strict=True))
+        swings.append(Swing(name, low, high))
     return sorted(swings, key=lambda swing: (-swing.size, swing.kind))
 
 
-def break_even_price(ours: Terms, theirs: Terms, kind: str) -> float | None:
-    """Return the price of `kind` at which both sums are equal; `None` if there is none."""
-    more = difference(ours, theirs, kind)
-    free = nominal(theirs, kind, 0.0) - nominal(ours, kind, 0.0)
+def break_even_factor(ours: Sum, theirs: Sum, name: str) -> float | None:
+    """Return the factor on a price at which both sums are equal; `None` if there is none."""
+    more = difference(ours, theirs, name)
+    free = theirs.moved(name, 0.0) - ours.moved(name, 0.0)
     return free / more if more and free / more > 0.0 else None
 
 
-def difference(ours: Terms, theirs: Terms, kind: str) -> float:
-    """Return how many more times we pay the price of `kind`."""
-    return sum(sign * terms[kind][0] for sign, terms in ((1, ours), (-1, theirs)) if kind in terms)
+def difference(ours: Sum, theirs: Sum, name: str) -> float:
+    """Return how much more we pay with a price."""
+    return ours.share(name) - theirs.share(name)
 
 
 def break_even_steps(ours: Bill, theirs: Bill) -> float | None:
@@ -78,15 +69,15 @@ def break_even_steps(ours: Bill, theirs: Bill) -> float | None:
 
 
 def break_even_map(
-    ours: Bill, theirs: Bill, kind: str, factors: FloatArray, prices: FloatArray
+    ours: Bill, theirs: Bill, name: str, steps: FloatArray, factors: FloatArray
 ) -> FloatArray:
-    """Return our energy over theirs for factors on the steps (rows) and prices of `kind`."""
+    """Return our energy over theirs for factors on the steps (rows) and on a price."""
     relaxing = OpCounts()
     relaxing.events.update({key: n for key, n in ours.counts if key[0] in RELAXING})
-    moving = replace(ours, counts=relaxing).energy_terms()
-    rest = replace(ours, counts=ours.counts - relaxing).energy_terms()
-    grid = np.empty((len(factors), len(prices)))
-    for column, price in enumerate(prices):
-        steps, other = nominal(moving, kind, price), nominal(rest, kind, price)
-        grid[:, column] = (factors * steps + other) / nominal(theirs.energy_terms(), kind, price)
+    moving = replace(ours, counts=relaxing).energy_sum()
+    rest = replace(ours, counts=ours.counts - relaxing).energy_sum()
+    rival, grid = theirs.energy_sum(), np.empty((len(steps), len(factors)))
+    for column, factor in enumerate(factors):
+        sums = [part.moved(name, factor) for part in (moving, rest, rival)]
+        grid[:, column] = (steps * sums[0] + sums[1]) / sums[2]
     return grid

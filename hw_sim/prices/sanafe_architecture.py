@@ -20,9 +20,10 @@ from typing import Any
 
 from engine.border import checked
 from engine.errors import shown
+from hw_sim.events import KINDS, WAITS
+from hw_sim.prices.checks import TechnologyError
 from hw_sim.prices.technology import (
     Technology,
-    TechnologyError,
     read_text,
     shipped_technologies,
     technology_from,
@@ -31,9 +32,13 @@ from hw_sim.prices.technology import (
 DIRECTIONS = ("north", "east", "south", "west")
 NOT_DESCRIBED = (
     "state_read", "state_write", "weight_read", "weight_write", "trace_read", "trace_write",
-    "off_chip",
+    "off_chip", "compare", "divide", "random",
 )  # fmt: skip
 Table = dict[str, Any]
+ROW = ("at", "low", "value", "high")
+STEPS: Table = {"unit": "ns", "node": "not stated", "between": "steps", "beyond": "extend"}
+BEHIND = {"busy_synapse": [kind for kind in KINDS if kind not in WAITS]}
+"""A step waits for its busiest core and for the barrier; all else happens meanwhile."""
 
 
 @checked
@@ -45,13 +50,23 @@ def load_architecture(path: Path) -> Technology:
     core = _Core(f"{where}: core", _listed(f"{where}: tile", "core", tile)[0])
     name = chip.get("name")
     energy = core.energies() | {"hop": _hop(f"{where}: tile", tile)}
-    latency = core.latencies() | {"barrier": _barrier(f"{where}: architecture", chip)}
-    source = {"node": "not stated", "source": f"SANA-FE architecture {path.name}", "status": "read"}
+    said = {"source": f"SANA-FE architecture {path.name}", "status": "read"}
+    source, tables = {"node": "not stated"} | said, {}
+    latency = {kind: entry | source for kind, entry in core.latencies().items()}
+    steps = _barrier(f"{where}: architecture", chip)
+    if len(steps) == 1:
+        latency["barrier"] = steps[0] | source
+    else:
+        latency["barrier"] = {"table": "barrier", "over": "tiles"}
+        rows = [{name: row[name] for name in ROW} | said for row in steps]
+        tables["barrier"] = STEPS | {"rows": rows}
     table = {
         "title": f"SANA-FE architecture {name}",
         "note": "Learning and the border are not described: their prices are those of loihi_like.",
         "energy": {kind: entry | source for kind, entry in energy.items()},
-        "latency": {kind: entry | source for kind, entry in latency.items()},
+        "latency": latency,
+        "tables": tables,
+        "machine": {kind: {"per": "chip"} for kind in WAITS} | {"behind": BEHIND},
     }
     found = technology_from(name if isinstance(name, str) else "", table, where)
     other = shipped_technologies()["loihi_like"].prices["energy"]
@@ -139,13 +154,13 @@ def _hop(where: str, tile: Table) -> Table:
     return _entry(least, mean, max(paid), "pJ", 1e12)
 
 
-def _barrier(where: str, chip: Table) -> Table:
-    """Return the time of synchronisation: one number, zero by default, or one by tiles."""
+def _barrier(where: str, chip: Table) -> list[Table]:
+    """Return the times of synchronisation, each from so many tiles on; one that is fixed, or 0."""
     given = _attributes(where, chip)
     model, found = given.get("sync_model", "fixed"), given.get("latency_sync")
     if model == "fixed":
         value = 0.0 if found is None else _number(where, "latency_sync", found)
-        return _entry(value, value, value, "ns", 1e9)
+        return [_entry(value, value, value, "ns", 1e9)]
     by_tiles = dict(enumerate(found)) if isinstance(found, list) else found
     if not (model == "table" and isinstance(by_tiles, dict) and by_tiles) or not all(
         isinstance(tiles, int) and tiles >= 0 for tiles in by_tiles
@@ -156,8 +171,10 @@ def _barrier(where: str, chip: Table) -> Table:
         )
     first = max((tiles for tiles in by_tiles if tiles <= 1), default=min(by_tiles))
     times = {n: _number(where, "latency_sync", by_tiles[n]) for n in sorted(by_tiles) if n >= first}
-    pairs = [[max(1, tiles), 1e9 * time] for tiles, time in times.items()]
-    return _entry(times[first], times[first], times[first], "ns", 1e9) | {"by_tiles": pairs}
+    return [
+        _entry(time, time, time, "ns", 1e9) | ({"at": max(1, n)} if len(times) > 1 else {})
+        for n, time in times.items()
+    ]
 
 
 def _entry(low: float, value: float, high: float, unit: str, scale: float) -> Table:

@@ -78,11 +78,49 @@ def test_the_report_is_written_and_says_who_wins(finished: tuple[Path, str]) -> 
         for what, by in product(("energy_j", "latency_s"), ("kind", "phase", "place")):
             total = sum(contest[f"{what}_by_{by}"].values())
             assert total == pytest.approx(contest[what]["nominal"])
+        power, samples = contest["power_w"], contest["training_samples"]
+        time = contest["latency_s"]["nominal"]
+        assert power["nominal"] == pytest.approx(contest["energy_j"]["nominal"] / time)
+        assert power["low"] <= power["nominal"] <= power["high"]
+        assert samples % 54 == 0  # whole epochs of the training part
+        once = contest["training_sample_energy_j"]["nominal"]
+        assert samples * once == pytest.approx(contest["energy_j"]["nominal"])
         assert contest["steps"] > 3
         assert "steps" in contest["break_even"][0]
     page = (out / "report.html").read_text()
     assert "https://" not in page.split("</style>")[1].replace("http://www.w3.org", "")
     assert "recalled" in page
+
+
+def test_a_batch_of_a_gpu_and_one_sample_alone_have_rows_of_their_own(
+    finished: tuple[Path, str],
+) -> None:
+    page = (finished[0] / "report.md").read_text()
+    (table,) = [part for part in page.split("\n#") if "Power in training" in part]
+    rows = [line for line in table.splitlines() if "GPU" in line]
+    assert len(rows) == 2 * len(LEARNERS)
+    assert sum("one sample at a time" in row for row in rows) == len(LEARNERS)
+
+
+def test_a_price_is_explained_with_its_rows_and_what_it_decides(data: Path) -> None:
+    given = ["--data", str(data), *SMALL, "--substrate", "digital", "--technology", "digital_45nm"]
+    code, printed = _run("--explain", "mac", *given)
+    assert code == 0, printed
+    for part in (
+        "mac at 8 multiplier_bits 200 fJ (200 fJ to 2.2 pJ), 45 nm, second-hand: Horowitz",
+        "mac, fixed part 100 fJ", "latency: mac 10 ns", "machine: 1 per unit",
+        "One batch of EqProp on digital, digital_45nm", "% of the energy", "over bptt: ",
+    ):  # fmt: skip
+        assert part in printed
+    code, printed = _run("--explain", "memory_bit", *given)
+    assert code == 0
+    assert "power: memory_bit 100 pW" in printed
+    assert "area: memory_bit 3.7e-13 m²" in printed
+    assert "memory_bit power is 100 pW" in printed
+    crossbar = ["--substrate", "crossbar", "--technology", "rram_crossbar"]
+    code, printed = _run("--explain", "weight_write", "--data", str(data), *SMALL, *crossbar)
+    assert code == 0
+    assert "endurance: weight_write 1e+08 writes (1e+06 writes to 1e+09 writes)" in printed
 
 
 def test_a_report_compared_with_itself_is_the_same(finished: tuple[Path, str]) -> None:
@@ -193,6 +231,7 @@ def test_a_trend_is_seen_only_where_it_was_measured(task: Task) -> None:
         (["--technology", "digital_45nm"], "has no energy price for 'cell_read'"),
         (["--technology", "none.toml"], "none.toml cannot be read"),
         (["--technology", "none.yaml"], "none.yaml cannot be read"),
+        (["--explain", "thought"], "nothing called 'thought' has a price; known: mac"),
         (["--task", "chess"], "There is no task 'chess'"),
         (["--compare", "a.json", "b.json"], "a.json cannot be read as a report"),
     ],

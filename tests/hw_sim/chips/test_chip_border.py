@@ -16,7 +16,8 @@ from hw_sim.chips.fixed_point import DigitalConfig
 from hw_sim.chips.spiking import SpikingBackend, SpikingConfig
 from hw_sim.counts import optimizer_counts
 from hw_sim.formula import dense_counts
-from hw_sim.prices.technology import TechnologyError, load_technologies
+from hw_sim.prices.checks import TechnologyError
+from hw_sim.prices.technology import load_technologies
 
 NETWORK = looped_mlp(3, 4, 2)
 PARAMS = initial_params(NETWORK, np.random.default_rng(0), np.float64)

@@ -1,6 +1,8 @@
 """Bills: parts sum to the whole, and ranges contain it."""
 
 from dataclasses import replace
+from functools import partial
+from math import prod
 
 import pytest
 from hypothesis import given
@@ -8,8 +10,9 @@ from hypothesis import strategies as st
 
 from engine.model.builders import layered, looped_mlp
 from hw_sim.counts import OpCounts, WordCount
-from hw_sim.prices.bill import Bill, Design, grouped
-from hw_sim.prices.technology import TechnologyError, shipped_technologies
+from hw_sim.prices.bill import LEAKAGE, Bill, Design, grouped
+from hw_sim.prices.checks import TechnologyError
+from hw_sim.prices.technology import shipped_technologies
 
 NETWORK = looped_mlp(4, 6, 3)
 TECHNOLOGIES = shipped_technologies()
@@ -40,11 +43,11 @@ def test_parts_sum_to_the_total(events: dict[tuple[str, str, str], int], name: s
         energies, times = bill.energy_parts(), bill.latency_parts()
         assert sum(grouped(energies, by).values()) == pytest.approx(bill.energy_j)
         assert sum(grouped(times, by).values()) == pytest.approx(bill.latency_s)
-    # At the reference width every price is as listed.
-    prices = TECHNOLOGIES[name].prices["energy"]
-    if TECHNOLOGIES[name].reference_bits == 8:
-        by_hand = sum(n * prices[kind].value for (_, _, kind), n in events.items())
-        assert bill.energy_j == pytest.approx(by_hand)
+    price = partial(TECHNOLOGIES[name].price_at, "energy", parameters=bill.design.parameters)
+    by_hand = sum(n * price(kind).value for (_, _, kind), n in events.items())
+    leaked = grouped(bill.energy_parts(), "kind").get(LEAKAGE, 0.0)
+    assert leaked == pytest.approx(bill.static_sum().nominal * bill.latency_s)
+    assert bill.energy_j == pytest.approx(by_hand + leaked)
     assert bill.energy().nominal == pytest.approx(bill.energy_j)
     assert bill.latency().nominal == pytest.approx(bill.latency_s)
 
@@ -52,15 +55,19 @@ def test_parts_sum_to_the_total(events: dict[tuple[str, str, str], int], name: s
 @given(COUNTS)
 def test_ranges_lie_within_the_extremes(events: dict[tuple[str, str, str], int]) -> None:
     bill = _bill(events)
-    for found, terms in (
-        (bill.energy(), bill.energy_terms()),
-        (bill.latency(), bill.latency_terms()),
-        (bill.area(), bill.area_terms()),
+    for found, total in (
+        (bill.energy(), bill.energy_sum()),
+        (bill.latency(), bill.latency_sum()),
+        (bill.area(), bill.area_sum()),
     ):
         assert found is not None
-        assert found.low >= sum(n * p.low for n, p in terms.values()) * (1 - 1e-9)
-        assert found.high <= sum(n * p.high for n, p in terms.values()) * (1 + 1e-9)
-        assert found.low < found.high or not terms
+        prices = total.prices
+        low, high = (
+            sum(n * prod(getattr(prices[p], end) for p in of) for of, n in total.terms.items())
+            for end in ("low", "high")
+        )
+        assert low * (1 - 1e-9) <= found.low <= found.high <= high * (1 + 1e-9)
+        assert found.low < found.high or not total.terms
 
 
 def test_a_missing_price_is_an_error_that_names_the_event() -> None:
@@ -72,12 +79,35 @@ def test_a_missing_price_is_an_error_that_names_the_event() -> None:
         replace(bill, design=cells).area()
 
 
-def test_words_of_more_bits_cost_more() -> None:
-    bill = _bill({("free", "hidden", "mac"): 10, ("free", "hidden", "state_read"): 10})
-    wide = replace(bill, design=replace(bill.design, weight_bits=16))
+def test_a_wider_multiplier_costs_more_and_the_adder_behind_it_does_not() -> None:
+    """Weights and states of twice the width: the multiplier moves to its 16-bit row."""
+    bill = _bill({("free", "hidden", "mac"): 10, ("free", "hidden", "activation"): 10})
+    wide = replace(bill, design=replace(bill.design, weight_bits=16, state_bits=16))
     narrow, wider = (grouped(b.energy_parts(), "kind") for b in (bill, wide))
-    assert wider["mac"] == pytest.approx(2 * narrow["mac"])
-    assert wider["state_read"] == narrow["state_read"]
+    assert narrow["mac"] == pytest.approx(10 * (0.2 + 0.1) * 1e-12)
+    assert wider["mac"] == pytest.approx(10 * (0.51 + 0.1) * 1e-12)
+    assert 1.9 < wider["mac"] / narrow["mac"] < 3.4
+    assert wider["activation"] == pytest.approx(2 * narrow["activation"])
+
+
+def test_a_word_costs_what_its_memory_costs() -> None:
+    """The same reads from a memory of 32 KB, of 1 MB and of 32 MB, at 45 nm."""
+    found = []
+    for size in (1 << 15, 1 << 20, 1 << 25):
+        bill = _bill({("free", "hidden", "weight_read"): 10})
+        held = replace(bill.design, memory=replace(MEMORY, weights=size))
+        found.append(replace(bill, design=held).energy_j / 10)
+    assert found == pytest.approx([2.1e-12, 11.7e-12, 60.6e-12])
+
+
+def test_two_bits_more_make_a_converter_four_times_as_dear() -> None:
+    bill = _bill({("free", "hidden", "conversion"): 10}, "rram_crossbar")
+    found = [
+        replace(bill, design=replace(bill.design, state_bits=bits)).energy_j for bits in (6, 8, 10)
+    ]
+    leaked = bill.energy_parts()["free", "hidden", LEAKAGE]
+    by_hand = [10 * 0.42e-12, 10 * 1.67e-12, 10 * 6.67e-12]
+    assert [energy - leaked for energy in found] == pytest.approx(by_hand, rel=0.02)
 
 
 def test_latency_is_shared_by_the_units_of_a_place() -> None:
@@ -108,7 +138,8 @@ def test_input_cells_conduct_while_an_analog_state_settles() -> None:
     bill = _bill({("free", "hidden", "cell_read"): 7 * 2 * (24 + 36)}, "rram_crossbar")
     settling = replace(bill, design=replace(bill.design, settles=True))
     assert settling.latency_s == pytest.approx(7 * 10e-9)
-    assert settling.energy_j == bill.energy_j
+    kinds = [grouped(b.energy_parts(), "kind")["cell_read"] for b in (settling, bill)]
+    assert kinds[0] == kinds[1]
 
 
 def test_area_is_that_of_neurons_words_and_cells() -> None:

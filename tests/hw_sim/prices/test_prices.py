@@ -10,8 +10,12 @@ import pytest
 from engine.model.network import Network
 from hw_sim.counts import OpCounts
 from hw_sim.events import KINDS, WAITS
-from hw_sim.prices.bill import Bill, Design, Range, grouped, spread
-from hw_sim.prices.technology import Technology, TechnologyError, load_technologies
+from hw_sim.prices.bill import Bill, Design, grouped
+from hw_sim.prices.checks import TechnologyError
+from hw_sim.prices.machine import Machine, Resource
+from hw_sim.prices.price import PriceFunction, PriceTable
+from hw_sim.prices.sums import Range, Sum
+from hw_sim.prices.technology import Technology, load_technologies
 from tests.hw_sim.chips.hand_chip import NETWORKS, HandChip
 from tests.hw_sim.prices.hand_prices import MEMORY, MIXED, bill_of, everything, price, technology
 
@@ -48,7 +52,7 @@ def test_value_and_both_ends_are_read_in_the_same_unit(
         + ("" if section == "energy" else f'[mine.energy]\nmac = {{ value = 1, low = 1, high = 1, '
            f'unit = "pJ", {fields} }}\n')
     )  # fmt: skip
-    found = load_technologies(path)["mine"].price(section, entry)
+    (found,) = load_technologies(path)["mine"].price(section, entry).listed()
     prefix = unit.removesuffix("2").removesuffix("m") if section == "area" else unit[0]
     prefix = "" if section == "endurance" else prefix
     power = POWERS[prefix] * (2 if section == "area" else 1)
@@ -64,17 +68,17 @@ def test_what_a_file_leaves_out_is_one_at_a_time_unscaled_at_eight_bits(tmp_path
         f'[plain.latency]\nmac = {{ unit = "ns", {fields} }}\n'
         '[full]\ntitle = "Full"\nnote = "a note"\nreference_bits = 1\n'
         f'[full.energy]\nmac = {{ unit = "pJ", scales = "state", {fields} }}\n'
-        f'[full.latency]\nmac = {{ unit = "ns", parallel = 4, {fields} }}\n'
-        f'hop = {{ unit = "ns", parallel = "synapse", {fields} }}\n'
+        f'[full.latency]\nmac = {{ unit = "ns", {fields} }}\n'
+        '[full.machine]\nmac = { per = "chip", count = 4 }\n'
     )
     plain, full = load_technologies(path).values()
     assert (plain.name, plain.title, plain.note, plain.reference_bits) == ("plain", "Plain", "", 8)
     assert (full.note, full.reference_bits) == ("a note", 1)
-    assert plain.price("energy", "mac").scales == "none"
-    assert full.price("energy", "mac").scales == "state"
-    lanes = [plain.price("latency", "mac"), full.price("latency", "mac")]
-    assert [p.parallel for p in lanes] == [1, 4]
-    assert full.price("latency", "hop").parallel == "synapse"
+    assert [p.scales for t in (plain, full) for p in t.price("energy", "mac").listed()] == [
+        "none", "state",
+    ]  # fmt: skip
+    assert plain.machine.stages == {"mac": Resource("chip", 1)}
+    assert full.machine.stages == {"mac": Resource("chip", 4)}
     counts = OpCounts()
     counts.add("free", "low", "mac", 20)
     for tech, rounds in ((plain, 20), (full, 5)):
@@ -102,10 +106,10 @@ def test_energy_is_the_sum_of_count_times_price_over_every_event() -> None:
 
 def test_words_of_another_width_move_the_value_and_both_ends() -> None:
     tech = technology(bits=4)
-    terms = bill_of(tech).energy_terms()
+    total = bill_of(tech).energy_sum()
     bits = {"none": 1.0, "weight": 12 / 4, "state": 6 / 4, "product": 12 / 4 * 6 / 4}
     for kind, listed in tech.prices["energy"].items():
-        n, found = terms[kind]
+        n, found = total.terms[kind,], total.prices[kind]
         assert n == everything().total(kind)
         ends = [listed.low, listed.value, listed.high]
         expected = [bits[listed.scales] * end for end in ends]
@@ -124,41 +128,16 @@ def test_a_price_that_doubles_doubles_its_own_share(kind: str) -> None:
 
 def test_a_time_may_grow_with_the_tiles_of_a_chip() -> None:
     """In steps, and its range with it."""
-    tech, times = technology(), ((1, 21.0), (3, 42.0))
-    barrier = replace(price("barrier", 19), by_tiles=times)
+    tech, rows = technology(), (price("barrier", 19), price("barrier", 40))
+    barrier = PriceFunction("barrier", PriceTable((1, 3), rows, "steps", "extend"), "tiles")
     tech = replace(tech, prices={**tech.prices, "latency": {"barrier": barrier}})
+    tech = replace(tech, machine=Machine({"barrier": Resource()}))
     waited = everything().total("barrier")
     for tiles, factor in ((1, 1.0), (2, 1.0), (3, 2.0), (100, 2.0)):
         bill = bill_of(tech, tiles=tiles)
         assert bill.latency_s == pytest.approx(factor * 21.0 * waited)
-        found = bill.latency_terms()["barrier"][1]
-        assert [found.low, found.high] == pytest.approx([factor * 7.35, factor * 52.5])
-
-
-@pytest.mark.parametrize(
-    ("section", "pairs", "said"),
-    [
-        ("energy", "[[1, 4]]", "only a latency above zero"),
-        ("latency", "3", "expected pairs of tiles and value"),
-        ("latency", "[[1, 4, 5]]", "expected pairs of tiles and value"),
-        ("latency", "[[2, 4], [1, 5]]", "expected ascending tiles"),
-        ("latency", "[[0, 4]]", "expected ascending tiles"),
-        ("latency", "[[1, 5]]", "expected to begin with its value 4"),
-        ("latency", "[[1, 4], [2, 0]]", "nothing at zero"),
-        ("latency", "[[1, 4], [2, -1]]", "by_tiles -1"),
-    ],
-)
-def test_bad_tiles_get_one_sentence(tmp_path: Path, section: str, pairs: str, said: str) -> None:
-    path = tmp_path / "my.toml"
-    fields = 'value = 4, low = 3, high = 7, node = "45 nm", source = "a book", status = "ran"'
-    entries = {"energy": f'unit = "pJ", {fields}', "latency": f'unit = "ns", {fields}'}
-    entries[section] += f", by_tiles = {pairs}"
-    path.write_text(
-        '[mine]\ntitle = "Mine"\n'
-        + "".join(f"[mine.{part}]\nmac = {{ {held} }}\n" for part, held in entries.items())
-    )
-    with pytest.raises(TechnologyError, match=said):
-        load_technologies(path)
+        found = bill.latency_sum().prices["barrier time"]
+        assert [found.low, found.high] == pytest.approx([factor * 8.4, factor * 52.5])
 
 
 def test_a_wait_has_no_energy(tmp_path: Path) -> None:
@@ -194,7 +173,7 @@ def _ends(found: Range) -> tuple[float, float, float]:
 
 
 def test_twice_the_work_costs_twice_of_everything_but_area_and_wear() -> None:
-    once = bill_of(technology("synapse"))
+    once = bill_of(technology(Resource("array")))
     twice = replace(once, counts=once.counts + once.counts)
     assert twice.energy_j == pytest.approx(2 * once.energy_j)
     assert twice.latency_s == pytest.approx(2 * once.latency_s)
@@ -208,24 +187,24 @@ def test_the_ends_of_a_range_are_percentiles_of_a_triangle_in_the_logarithm() ->
     """Of one price they are known: a share p lies below `a + sqrt(p (b - a) (c - a))`."""
     p = replace(price("mac", 0), low=1.0, value=4.0, high=1000.0)
     a, c, b = log(p.low), log(p.value), log(p.high)
-    found = spread({"mac": (3.0, p)})
+    found = Sum.of({"mac": (3.0, p)}).spread()
     assert found.nominal == 12.0
     assert log(found.low / 3) == pytest.approx(a + sqrt(0.05 * (b - a) * (c - a)), abs=0.15)
     assert log(found.high / 3) == pytest.approx(b - sqrt(0.05 * (b - a) * (b - c)), abs=0.15)
     certain = replace(p, low=4.0, high=4.0)
-    assert _ends(spread({"mac": (3.0, certain)})) == (12.0, 12.0, 12.0)
+    assert _ends(Sum.of({"mac": (3.0, certain)}).spread()) == (12.0, 12.0, 12.0)
 
 
 def test_what_is_free_stays_free() -> None:
     """Whatever its high end: a range in the logarithm has no place for zero."""
     free = replace(price("mac", 0), low=0.0, value=0.0, high=1.0)
-    assert _ends(spread({"mac": (3.0, free)})) == (0.0, 0.0, 0.0)
+    assert _ends(Sum.of({"mac": (3.0, free)}).spread()) == (0.0, 0.0, 0.0)
 
 
 def test_prices_of_different_events_are_drawn_apart() -> None:
     """Independent errors average out: the range of a sum is narrower than the sum of ranges."""
-    alone = [spread({str(n): (1.0, price("mac", 0))}) for n in range(4)]
-    together = spread({str(n): (1.0, price("mac", 0)) for n in range(4)})
+    alone = [Sum.of({str(n): (1.0, price("mac", 0))}).spread() for n in range(4)]
+    together = Sum.of({str(n): (1.0, price("mac", 0)) for n in range(4)}).spread()
     assert together.nominal == pytest.approx(sum(r.nominal for r in alone))
     assert together.low > 1.1 * sum(r.low for r in alone)
     assert together.high < 0.9 * sum(r.high for r in alone)
@@ -238,7 +217,7 @@ def test_area_is_that_of_what_is_held(network: Network) -> None:
     neurons = network.units + (network.outputs if HandChip(network).softmax else 0)
     bits = 6 * 50 + 12 * 100 + 2 * 12 * 300
     by_hand = {"neuron": neurons, "memory_bit": bits, "cell": 70}
-    assert {name: n for name, (n, _) in bill.area_terms().items()} == by_hand
+    assert bill.area_sum().terms == {(name,): n for name, n in by_hand.items()}
     area = bill.area()
     assert area is not None
     total = sum(n * areas[name].value for name, n in by_hand.items())

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from hw_sim.chips.spiking import SPIKING
+from hw_sim.prices.checks import TechnologyError
 from hw_sim.prices.sanafe_architecture import load_architecture
-from hw_sim.prices.technology import TechnologyError, shipped_technologies
+from hw_sim.prices.technology import shipped_technologies
 from tests.hw_sim.prices.hand_architecture import CHIP
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is an extra")
@@ -52,10 +53,10 @@ def test_every_number_is_that_of_the_file(tmp_path: Path) -> None:
     }
     for section, kinds in expected.items():
         for kind, values in kinds.items():
-            price = found.price(section, kind)
+            price = found.price_at(section, kind, {"tiles": 1})
             assert (price.low, price.value, price.high) == pytest.approx(values), kind
             assert (price.status, price.source) == ("read", "SANA-FE architecture chip.yaml")
-    assert found.price("latency", "barrier").on(2).value == pytest.approx(3e-7)
+    assert found.price_at("latency", "barrier", {"tiles": 2}).value == pytest.approx(3e-7)
 
 
 def test_what_the_file_does_not_describe_keeps_its_own_source(tmp_path: Path) -> None:
@@ -92,10 +93,9 @@ def test_the_barrier_of_one_tile_and_of_three(
     tmp_path: Path, attributes: dict[str, Any], expected: tuple[float, float]
 ) -> None:
     """As SANA-FE looks it up: the last entry up to the number of tiles, or the first."""
-    barrier = load_architecture(written(tmp_path, changed("attributes", value=attributes))).price(
-        "latency", "barrier"
-    )
-    assert (barrier.on(1).value, barrier.on(3).value) == pytest.approx(expected)
+    found = load_architecture(written(tmp_path, changed("attributes", value=attributes)))
+    times = [found.price_at("latency", "barrier", {"tiles": n}).value for n in (1, 3)]
+    assert times == pytest.approx(expected)
 
 
 CORE = ("tile", 0, "core", 0)
@@ -116,7 +116,7 @@ BAD = {
     "inside": ((*CORE, "attributes", "buffer_inside_unit"), True, "buffer before the 'soma'"),
     "model": (("attributes", "sync_model"), "none", "has sync_model 'none'"),
     "tiles": (("attributes", "latency_sync"), {"two": 1e-7}, "times by tiles"),
-    "barrier of zero": (("attributes", "latency_sync"), {1: 1e-7, 2: 0.0}, "nothing at zero"),
+    "barrier of zero": (("attributes", "latency_sync"), {1: 1e-7, 2: 0.0}, "row 2 has a zero"),
 }
 
 

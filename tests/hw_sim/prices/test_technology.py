@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hw_sim.prices.bill import draw_prices
+from hw_sim.prices.checks import TechnologyError
+from hw_sim.prices.machine import Resource
+from hw_sim.prices.price import STATUSES, Price
+from hw_sim.prices.sums import quantile
 from hw_sim.prices.technology import (
-    PARALLEL,
-    STATUSES,
     Technology,
-    TechnologyError,
     load_technologies,
     shipped_technologies,
 )
@@ -59,8 +59,9 @@ def test_six_technologies_ship_with_sources_and_ranges() -> None:
 
 def test_a_user_file_is_read_in_si_units(tmp_path: Path) -> None:
     technology = load_technologies(_file(tmp_path / "my.toml"))["mine"]
-    assert technology.price("energy", "mac").value == pytest.approx(1e-12)
-    assert technology.price("energy", "mac").high == pytest.approx(2e-12)
+    price = technology.price("energy", "mac")
+    assert isinstance(price, Price)
+    assert (price.value, price.high) == pytest.approx((1e-12, 2e-12))
 
 
 def test_a_missing_price_names_the_event(tmp_path: Path) -> None:
@@ -90,8 +91,6 @@ def test_a_missing_price_names_the_event(tmp_path: Path) -> None:
         ({"unit": "{}"}, "energy of 'mac' has unit {}; known: fJ"),
         ({"status": "[1]"}, r"has status \[1\]; known"),
         ({"scales": "[[1]]"}, r"has scales \[\[1\]\]; known: none"),
-        ({"section": "latency", "unit": '"ns"', "parallel": "0x" + "f" * 400}, "has parallel 4446"),
-        ({"section": "latency", "unit": '"ns"', "parallel": "[1]"}, r"has parallel \[1\]"),
         (
             {
                 "section": "endurance",
@@ -250,12 +249,10 @@ def _check_usable(found: dict[str, Technology]) -> None:
     for technology in found.values():
         assert 1 <= technology.reference_bits <= 1024
         for section, price in technology.listed():
-            drawn = draw_prices({price.name: (1.0, price)})[price.name]
+            drawn = quantile(price, np.linspace(0.0, 1.0, 9))
             assert np.isfinite(drawn).all()
             assert price.low <= price.value <= price.high
-            assert math.isfinite(
-                1e15 * price.value / (1 if price.parallel in PARALLEL else price.parallel)
-            )
+            assert math.isfinite(1e15 * price.value)
             if section == "endurance":
                 assert 1 / price.value > 0
 
@@ -264,7 +261,8 @@ def _check_usable(found: dict[str, Technology]) -> None:
 def test_the_ends_of_the_range_of_prices_belong_to_it(value: str, tmp_path: Path) -> None:
     ends = {"value": value, "low": value, "high": value}
     (found,) = load_technologies(_file(tmp_path / "mine.toml", **ends)).values()
-    assert found.price("energy", "mac").value == pytest.approx(float(value) * 1e-12)
+    (price,) = found.price("energy", "mac").listed()
+    assert price.value == pytest.approx(float(value) * 1e-12)
 
 
 @pytest.mark.parametrize("value", ["9e-19", "1.1e18"])
@@ -277,13 +275,15 @@ def test_a_price_beyond_the_range_is_refused(value: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("count", "fits"), [(1, True), (10**12, True), (0, False), (10**12 + 1, False)]
 )
-def test_a_count_of_lanes_has_both_ends(count: int, fits: bool, tmp_path: Path) -> None:
-    path = _file(tmp_path / "mine.toml", "latency", unit='"ns"', parallel=str(count))
+def test_a_count_of_resources_has_both_ends(count: int, fits: bool, tmp_path: Path) -> None:
+    path = _file(tmp_path / "mine.toml", "latency", unit='"ns"')
+    with path.open("a") as file:
+        file.write(f'[mine.machine]\nmac = {{ per = "chip", count = {count} }}\n')
     if fits:
         (found,) = load_technologies(path).values()
-        assert found.price("latency", "mac").parallel == count
+        assert found.machine.stages == {"mac": Resource("chip", count)}
         return
-    with pytest.raises(TechnologyError, match="expected a count or a place"):
+    with pytest.raises(TechnologyError, match=f"has count {count}, expected from 1"):
         load_technologies(path)
 
 

@@ -1,0 +1,171 @@
+"""How long counted work takes on a machine: events over the lanes where they are worked off.
+
+Counts know a phase and a place, and a place may stand for work at both ends of a link: what the
+read-out sends back arrives at the units that it reads. So each place has a fixed pass of parts,
+each with its own lanes, and all passes of a phase are alike.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.model.network import Network
+from hw_sim.chips.messages import Way, input_ways, readout_ways, recurrent_ways
+from hw_sim.places import BORDER, READOUT, homes
+from hw_sim.prices.machine import Resource
+
+UPDATE = "update"
+"""Phase that happens once for a batch, and not once for a sample."""
+LEARNING = ("learn", UPDATE)
+"""Phases in which every weight of a place works."""
+SENT = ("cell_read", "conversion")
+"""Events of signals, whatever the phase: errors of the read-out are computed to learn, too."""
+
+
+class Part(NamedTuple):
+    """So many events of a pass, and how many rounds they take."""
+
+    events: float
+    rounds: float
+
+
+class Mapped(NamedTuple):
+    """A network on its substrate."""
+
+    network: Network
+    in_array: bool = False
+    """Whether products are reads of arrays."""
+    settles: bool = False
+    """Whether states stay analog, so that input arrays conduct all the while."""
+
+
+def rounds_of_one(mapped: Mapped, resource: Resource, phase: str, place: str, kind: str) -> float:
+    """Return how many rounds one event takes on average: its share of the lanes it is worked on."""
+    if place == BORDER or resource.per == "chip":
+        return 1.0 / resource.count
+    if resource.per == "launch" and phase == UPDATE:
+        parts = _owned(mapped.network, Resource("array", resource.count), place)
+    elif resource.per in ("unit", "launch"):
+        parts = _units(mapped, resource, phase, place, kind)
+    elif phase in LEARNING and kind not in SENT:
+        parts = _owned(mapped.network, resource, place)
+    elif resource.per == "line":
+        parts = _lines(mapped, resource, phase, place)
+    else:
+        parts = _arrays(mapped, resource, phase, place, kind)
+    events = sum(part.events for part in parts)
+    return sum(part.rounds for part in parts) / events if events else 1.0 / resource.count
+
+
+def _units(mapped: Mapped, resource: Resource, phase: str, place: str, kind: str) -> list[Part]:
+    """Units work off what arrives: products that the read-out sends back, those that it reads."""
+    network, ways = mapped.network, readout_ways(mapped.network)
+    here = network.outputs if place == READOUT else network.sizes[place]
+    if place != READOUT or kind != "mac" or not ways or phase not in ("nudged", "backward"):
+        return [Part(here, here / resource.lanes(here))]
+    link, there = ways[0].link, network.sizes[network.readout.layer]
+    products = 0 if mapped.in_array else link.macs
+    back = products + (_reads(ways[0]) if phase == "nudged" else 0)  # times beta
+    parts = [Part(back, back / resource.lanes(there))]
+    if phase == "nudged":
+        parts.append(Part(products, products / resource.lanes(here)))
+    return parts
+
+
+def _lines(mapped: Mapped, resource: Resource, phase: str, place: str) -> list[Part]:
+    """Lines of arrays are converted at both ends, position after position.
+
+    Arrays whose currents join are driven at once, and each unit is converted once; those that are
+    read apart follow one another, and are converted each time.
+    """
+    network = mapped.network
+    if place == READOUT:
+        parts = []
+        for way in _readout_passes(network, phase):
+            drives, arrives = _ends(way, resource)
+            outputs = drives if way.backwards else arrives
+            parts += [outputs] if mapped.settles else [drives, arrives]  # units stay analog
+        return parts
+    joined, apart = _heard(mapped, phase, place)
+    parts = [part for way in apart for part in _ends(way, resource)]
+    units, positions = network.sizes[place], _most_positions(joined)
+    driven = [_ends(way, resource)[0] for way in joined]
+    if phase == "input" or not mapped.settles:
+        parts.append(
+            Part(sum(p.events for p in driven), max((p.rounds for p in driven), default=0))
+        )
+    if phase != "input" if mapped.settles else joined:
+        parts.append(Part(units, positions * resource.turns(-(-units // positions))))
+    return parts
+
+
+def _arrays(mapped: Mapped, resource: Resource, phase: str, place: str, kind: str) -> list[Part]:
+    """All cells of an array at once, and all arrays that join; each at all its positions."""
+    cells = 2 if kind == "cell_read" else 1
+    joined, apart = (
+        ((), _readout_passes(mapped.network, phase))
+        if place == READOUT
+        else _heard(mapped, phase, place, held=mapped.settles)
+    )
+    parts = [Part(cells * way.link.macs, way.link.positions / resource.count) for way in apart]
+    if joined:
+        macs = sum(way.link.macs for way in joined)
+        parts.append(Part(cells * macs, _most_positions(joined) / resource.count))
+    return parts
+
+
+def _owned(network: Network, resource: Resource, place: str) -> list[Part]:
+    """Every weight of the blocks of a place: all at once, or one row after the other."""
+    blocks = [network.blocks[name] for name, home in homes(network).items() if home == place]
+    if resource.per == "array":
+        size = sum(block.size for block in blocks)
+        return [Part(size, 1 / resource.count)] if size else []
+    return [
+        Part(block.size, block.size / block.shape[-1] * resource.turns(block.shape[-1]))
+        for block in blocks
+    ]
+
+
+def _readout_passes(network: Network, phase: str) -> tuple[Way, ...]:
+    """Return the read-out there, and back where errors are sent."""
+    back = tuple(Way(way.link, backwards=True) for way in readout_ways(network))
+    return {"nudged": readout_ways(network) + back, "backward": back}.get(
+        phase, readout_ways(network)
+    )
+
+
+def _heard(
+    mapped: Mapped, phase: str, place: str, held: bool = False
+) -> tuple[tuple[Way, ...], tuple[Way, ...]]:
+    """Return the arrays that a place hears: those that join, and those that are read apart."""
+    ways: tuple[Way, ...] = ()
+    if phase != "input":
+        ways = recurrent_ways(mapped.network)
+    if phase == "input" or held:
+        ways += input_ways(mapped.network)
+    heard = [way for way in ways if way.ends[1] == place]
+    return tuple(w for w in heard if not w.apart), tuple(w for w in heard if w.apart)
+
+
+def _ends(way: Way, resource: Resource) -> tuple[Part, Part]:
+    """Return what drives the lines of an array, and what arrives at the others."""
+    (words, totals), positions = way.shape, way.link.positions
+    outside = way.link.gather.size - _reads(way)  # words beyond an edge are not converted
+    driven, arrived = positions * words, positions * totals
+    if way.backwards:
+        arrived -= outside
+    else:
+        driven -= outside
+    return (
+        Part(driven, positions * resource.turns(words)),
+        Part(arrived, positions * resource.turns(totals)),
+    )
+
+
+def _reads(way: Way) -> int:
+    return int(np.count_nonzero(way.link.gather >= 0))
+
+
+def _most_positions(ways: Iterable[Way]) -> int:
+    return max((way.link.positions for way in ways), default=1)
