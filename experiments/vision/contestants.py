@@ -40,7 +40,7 @@ CALIBRATED_ON = 256
 TEST_STEPS = 100
 """Most steps of a relaxation when a trained network is tested."""
 CURVE_IMAGES = 2_000
-"""Test images, the first ones, that epochs before the last are measured on: they are only drawn."""
+"""Test images, the first ones, that the epochs are measured on: that is only drawn."""
 DIGITS_KEPT = 4
 """Of a weight that is only drawn."""
 
@@ -177,10 +177,9 @@ def _train_network(job: VisionJob, split: Split, watch: Watch) -> TrainedImages:
         if epoch.number in probed:
             truth = judge_gradient(backend, *probe, training)
             truths.update({epoch.number: truth} if truth else {})
-        x_test, y_test = _measured_on(split, epoch, training)
-        said = predict_proba(backend, x_test, settled)
+        said = predict_proba(backend, _measured(split, epoch, training), settled)
         cosine = truths[epoch.number].whole if epoch.number in truths else None
-        curve.append(_point(epoch, _accuracy(said, y_test), is_eqprop, cosine))
+        curve.append(_point(epoch, _drawn_accuracy(said, split), is_eqprop, cosine))
         watch(curve[-1])
 
     step: Step = train_step
@@ -201,9 +200,8 @@ def _train_feedforward(job: VisionJob, split: Split, watch: Watch) -> TrainedIma
 
     def on_epoch(epoch: Epoch) -> None:
         nonlocal said
-        x_test, y_test = _measured_on(split, epoch, job.training)
-        said = model.probabilities(x_test)
-        curve.append(_point(epoch, _accuracy(said, y_test), False, None))
+        said = model.probabilities(_measured(split, epoch, job.training))
+        curve.append(_point(epoch, _drawn_accuracy(said, split), False, None))
         watch(curve[-1])
 
     settings = job.settings
@@ -211,10 +209,14 @@ def _train_feedforward(job: VisionJob, split: Split, watch: Watch) -> TrainedIma
     return TrainedImages(said, model.size, tuple(curve), model.filters)
 
 
-def _measured_on(split: Split, epoch: Epoch, training: Training) -> tuple[FloatArray, IntArray]:
+def _measured(split: Split, epoch: Epoch, training: Training) -> FloatArray:
     """Return the test images of an epoch: all of them after the last."""
-    count = len(split.x_test) if epoch.number == training.epochs else CURVE_IMAGES
-    return split.x_test[:count], split.y_test[:count]
+    return split.x_test if epoch.number == training.epochs else split.x_test[:CURVE_IMAGES]
+
+
+def _drawn_accuracy(said: FloatArray, split: Split) -> float:
+    """Return the accuracy on the same few images for every epoch, so that a curve has no jump."""
+    return _accuracy(said[:CURVE_IMAGES], split.y_test[:CURVE_IMAGES])
 
 
 def _viewed(step: Step, views: Views) -> Step:

@@ -46,7 +46,7 @@ METHOD = (
     "EqProp takes one nudge of a tiny beta, whose phase is iterated as a displacement from the "
     "free state; a step is a sweep over the layers.",
     "A reported run trains on training and validation together and is scored once, on the test "
-    f"part, after its last epoch. The test accuracy of earlier epochs, on {CURVE_IMAGES:,} of its "
+    f"part, after its last epoch. The test accuracy after each epoch, on {CURVE_IMAGES:,} of its "
     "images, is drawn and used for nothing else: no early stopping, no choice of an epoch.",
     "The feed-forward network has the kernels, strides, channels, activation and read-out of the "
     "network that relaxes, so as many parameters. Backprop through the steps starts where that "
