@@ -150,6 +150,5 @@ def test_its_own_times_are_those_of_its_technology() -> None:
     times = LOIHI.prices["latency"]
     own = [1e9 * times[kind].value for kind in WAITS if kind != "barrier"]
     assert SpikingConfig().lengths_ns == pytest.approx(own)
-    assert [times["barrier"].on(tiles).value for tiles in (1, 3, 28, 29)] == pytest.approx(
-        [0.6e-6, 1.0e-6, 1.4e-6, 1.8e-6]
-    )
+    barriers = [LOIHI.price_at("latency", "barrier", {"tiles": n}).value for n in (1, 3, 28, 29)]
+    assert barriers == pytest.approx([0.6e-6, 1.0e-6, 1.4e-6, 1.8e-6])
