@@ -189,7 +189,7 @@ class DigitalBackend(Substrate):
 
     def _apply(self, update: FloatArray) -> None:
         """Write what changes, in place; nothing is laid out anew but the biases of the units."""
-        noise, tally = np.empty(self.network.size, np.uint16), self._tally()
+        noise, tally = np.empty(self.network.size, np.int64), self._tally()
         blocks = block_table(self.network)
         self._register = kernels.draw_words(noise, blocks, self._register, tally)
         self.saturations.weight += kernels.write_words(
@@ -224,7 +224,7 @@ class DigitalBackend(Substrate):
 
     def record_update(self, update: FloatArray, trace: Trace) -> bool:
         """Round and write words, one after the other."""
-        noise, blocks = np.empty(self.network.size, np.uint16), block_table(self.network)
+        noise, blocks = np.empty(self.network.size, np.int64), block_table(self.network)
         kernels.draw_words(noise, blocks, 1, self._tally())
         arrays = {"theta": self.words, "mirror": self._mirror, "update": update, "noise": noise}
         held = [Memory(name, values, trace) for name, values in arrays.items()]
