@@ -347,3 +347,11 @@ def test_pools_and_groups_cost_what_they_do() -> None:
     assert macs["none", 2] == macs["none", 1] / 2
     assert macs["max", 1] == pooled
     assert macs["mean", 1] == pooled + 2 * units
+
+
+@pytest.mark.parametrize(("groups", "fan_in"), [(1, 9 * 4), (2, 9 * 2)])
+def test_the_kernel_counts_its_work_there_and_back(groups: int, fan_in: int) -> None:
+    """Which says how many samples a core takes at once: 6 x 6 positions of 8 filters."""
+    coupling = Convolution("W", "a", "b", 3, 1, 1, pooling="max", groups=groups)
+    sizes = kernels_of(coupling).sizes(coupling, {"a": (6, 6, 4), "b": (3, 3, 8)})
+    assert kernels_of(coupling).macs(sizes) == 2 * 36 * fan_in * 8
