@@ -95,7 +95,8 @@ def _lines(mapped: Mapped, resource: Resource, phase: str, place: str) -> list[P
         parts.append(
             Part(sum(p.events for p in driven), max((p.rounds for p in driven), default=0))
         )
-    if phase != "input" if mapped.settles else joined:
+    is_converted = phase != "input" if mapped.settles else bool(joined)
+    if is_converted:
         parts.append(Part(units, positions * resource.turns(-(-units // positions))))
     return parts
 
