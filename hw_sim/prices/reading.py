@@ -113,7 +113,7 @@ def _function(
     fields: Mapping[str, Any],
     tables: Mapping[str, PriceTable],
 ) -> PriceFunction:
-    check_choice(where, "table", fields["table"], tuple(tables))
+    check_choice(where, "table", fields["table"], tuple(tables) or ("none is stated",))
     check_choice(where, "over", fields.get("over"), PARAMETERS)
     table, plus = tables[fields["table"]], None
     row = table.rows[0]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.model.network import Network
-from hw_sim.counts import OpCounts
+from hw_sim.counts import OpCounts, WordCount
 from hw_sim.events import KINDS, WAITS
 from hw_sim.prices.bill import Bill, Design, grouped
 from hw_sim.prices.checks import TechnologyError
@@ -238,3 +238,8 @@ def test_a_cell_wears_by_its_writes_over_its_life() -> None:
     shortest, longest = a + sqrt(0.05 * (b - a) * (c - a)), b - sqrt(0.05 * (b - a) * (b - c))
     assert wear.high == pytest.approx(40 / exp(shortest), rel=0.1)
     assert wear.low == pytest.approx(40 / exp(longest), rel=0.1)
+
+
+def test_words_of_a_width_of_their_own_are_held_with_the_states() -> None:
+    memory = WordCount(states=10, weights=1, traces=1, wide=3, wide_bits=96)
+    assert Design(MIXED, 8, 6, memory).parameters["state_bytes"] == (10 * 6 + 96) / 8
