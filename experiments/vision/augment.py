@@ -1,4 +1,4 @@
-"""Other views of training images, mirrored or shifted; all contestants see the same.
+"""Other views of training images: mirrored, shifted, hidden in part; all contestants see the same.
 
 The views of a run come from a generator of their own, so that the order of the batches is what it
 is without them.
@@ -6,13 +6,15 @@ is without them.
 
 import numpy as np
 
-from engine.arrays import Array, namespace
+from engine.arrays import Array, IntArray, namespace
 from experiments.tasks import Image
 
-MIRROR, SHIFT = "mirror", "shift"
-KNOWN = (MIRROR, SHIFT)
+MIRROR, SHIFT, HIDE = "mirror", "shift", "hide"
+KNOWN = (MIRROR, SHIFT, HIDE)
 SMALLEST = 14
 """Pixels a side of an image that is shifted by one of them at most; of twice as many, by two."""
+HIDDEN = 0.3
+"""Side of the square that is hidden in one half of the images, in sides of the image."""
 
 
 class Views:
@@ -34,6 +36,8 @@ class Views:
             images = self._mirrored(images)
         if SHIFT in self._kinds:
             images = self._shifted(images)
+        if HIDE in self._kinds:
+            images = self._hidden(images)
         return images.reshape(len(x), -1)
 
     def _mirrored(self, images: Array) -> Array:
@@ -44,7 +48,28 @@ class Views:
         return xp.where(rows, xp.flip(images, (2,)), images)
 
     def _shifted(self, images: Array) -> Array:
-        """Shift the batch by a pixel or two; what leaves on one side comes in on the other."""
+        """Shift each image by a pixel or two; its edge is repeated where nothing follows."""
         most = max(1, min(self._image[:2]) // SMALLEST)
-        shifts = self._rng.integers(-most, most + 1, size=2).tolist()
-        return namespace(images).roll(images, tuple(shifts), (1, 2))
+        rows, columns = (
+            np.clip(
+                np.arange(side) - self._rng.integers(-most, most + 1, (len(images), 1)), 0, side - 1
+            )
+            for side in self._image[:2]
+        )
+        samples = np.arange(len(images))[:, None, None]
+        places = samples, rows[:, :, None], columns[:, None, :]
+        xp = namespace(images)
+        return images[tuple(xp.asarray(place, device=images.device) for place in places)]
+
+    def _hidden(self, images: Array) -> Array:
+        """Hide a square at any place of one half of the images behind the mean pixel, zero."""
+        xp = namespace(images)
+        chosen = self._rng.random((len(images), 1)) < 0.5
+        rows, columns = (self._near(len(images), side) for side in self._image[:2])
+        covered = (rows & chosen)[:, :, None, None] & columns[:, None, :, None]
+        return xp.where(xp.asarray(covered, device=images.device), 0.0 * images, images)
+
+    def _near(self, samples: int, side: int) -> Array:
+        """Return which pixels of a side lie within a square around a place of it."""
+        places: IntArray = self._rng.integers(0, side, (samples, 1))
+        return 2 * np.abs(np.arange(side) - places) < HIDDEN * side

@@ -87,7 +87,7 @@ BUDGETS = {
     "fashion_mnist_10k": VisionSettings(layers="16/2-32/2", batch_size=50, epochs=8),
     "mnist": replace(FEW_SWEEPS, kernel=5, epochs=6, views="shift"),
     "fashion_mnist": replace(FEW_SWEEPS, layers="64/2-128/2", epochs=8, views="mirror"),
-    "cifar10": replace(FEW_SWEEPS, layers="32/2-64/2-128/2", epochs=12, views="mirror+shift"),
+    "cifar10": replace(FEW_SWEEPS, layers="32/2-64/2-128/2", epochs=20, views="mirror+shift"),
     "fashion_mnist_depth7": replace(
         FEW_SWEEPS, layers=DEPTH7, epochs=6, views="mirror", free_steps=4, bptt_steps=14
     ),
