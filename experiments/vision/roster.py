@@ -18,11 +18,12 @@ TITLES = {
     BPTT: "Backprop through the steps",
 }
 
-SHALLOW, DEEP = "fashion_mnist", "fashion_mnist_depth7"
+SHALLOW, DEEP = "fashion_mnist_depth2", "fashion_mnist_depth7"
 VISION_TASKS = IMAGE_TASKS | {
-    DEEP: replace(IMAGE_TASKS[SHALLOW], name=DEEP, title="Fashion-MNIST (7 layers)")
+    name: replace(IMAGE_TASKS["fashion_mnist"], name=name, title=f"Fashion-MNIST ({layers} layers)")
+    for name, layers in ((SHALLOW, 2), (DEEP, 7))
 }
-FULL = ("mnist", "fashion_mnist", "cifar10", DEEP)
+FULL = ("mnist", "fashion_mnist", "cifar10", SHALLOW, DEEP)
 """Tasks of the table that goals are about."""
 
 DEEPER_BY = 0.005

@@ -75,7 +75,8 @@ class VisionSettings:
         )
 
 
-DEPTH7 = "16/2-16-16-32/2-32-32-64/2"
+DEPTH2, DEPTH7 = "32/2-64/2", "16/2-16-16-32/2-32-32-64/2"
+"""Two layers and seven with about as many parameters, so that depth alone is compared."""
 NETWORKS = {"dchn": "128/2-256/2-512/2-512/2"}
 """What `--network` knows: channels and kernels as published, strides in place of max pooling."""
 
@@ -85,9 +86,10 @@ FEW_SWEEPS = VisionSettings(free_steps=3, nudged_steps=2, nudged_tolerance=0.0)
 BUDGETS = {
     "digits": VisionSettings(layers="16/2-32/2", batch_size=32, epochs=20),
     "fashion_mnist_10k": VisionSettings(layers="16/2-32/2", batch_size=50, epochs=8),
-    "mnist": replace(FEW_SWEEPS, kernel=5, epochs=6, views="shift"),
-    "fashion_mnist": replace(FEW_SWEEPS, layers="64/2-128/2", epochs=8, views="mirror"),
+    "mnist": replace(FEW_SWEEPS, kernel=5, epochs=8, views="shift"),
+    "fashion_mnist": replace(FEW_SWEEPS, layers="64/2-128/2-128/2", epochs=10, views="mirror+hide"),
     "cifar10": replace(FEW_SWEEPS, layers="32/2-64/2-128/2", epochs=20, views="mirror+shift"),
+    "fashion_mnist_depth2": replace(FEW_SWEEPS, layers=DEPTH2, epochs=6, views="mirror"),
     "fashion_mnist_depth7": replace(
         FEW_SWEEPS, layers=DEPTH7, epochs=6, views="mirror", free_steps=4, bptt_steps=14
     ),

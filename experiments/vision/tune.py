@@ -8,13 +8,13 @@ from experiments.contest.grid import best_points, grid_points, point_label
 from experiments.records import Record
 from experiments.tasks import Task
 from experiments.vision.contestants import VisionJob
-from experiments.vision.roster import BPTT, CONTESTANTS, WITHOUT_BPTT
+from experiments.vision.roster import BPTT, CONTESTANTS, FULL, WITHOUT_BPTT
 from experiments.vision.settings import BUDGETS, USER_BUDGET, VisionSettings
 
 SEEDS = (7, 8, 9)
 """For tuning only: no reported run uses them."""
 
-LARGE = frozenset({"mnist", "fashion_mnist", "fashion_mnist_depth7", "cifar10"})
+LARGE = frozenset(FULL)
 """Tasks with so much data that one seed, and a part of it, tells the points apart."""
 SHORT: dict[str, Any] = {"images": 12_000, "epochs": 4}
 """How the points of large tasks are tried: a whole training each would take days."""
