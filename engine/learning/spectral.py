@@ -6,9 +6,9 @@ contraction: one equilibrium from any start, approached at least as fast as `cap
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,10 @@ NEAR = 0.01
 """How far the first estimate of a norm is below it, on average and at most, as a share of it."""
 TOGETHER = 5
 """Steps of a power iteration that are searched together for the best direction."""
+LEADING, MIXED = 20, 2
+"""How often eigenvalues are squared, so that one direction is left, or all within some percent."""
+ROUNDS = 2
+"""Directions of a link with windows that a step lowers one after the other, before it scales."""
 
 
 @checked
@@ -41,8 +45,9 @@ class SpectralCap:
     `exact` clips the eigenvalues (singular values, of a block that is not tied), which is the
     projection on the matrices of that norm. It runs every `every` steps; the steps between, and all
     steps with `power`, scale a block down when the norm of its link, estimated by power iteration
-    from the kept vector, is above its share. So do all steps, whatever the method, with a link
-    whose places overlap, as those of a convolution do: the norm of its block says too little.
+    from the kept vector, is above its share. A link whose places overlap, as those of a convolution
+    do, is held by all steps, whatever the method: the norm of its block says too little. There the
+    block first loses what its leading directions exceed, and is scaled only if that is not enough.
     Power iteration estimates from below, in the first step to within `NEAR` on average: only a clip
     is a guarantee. Where a few steps change a block wholly, as the first ones of Adam do, the norm
     of such a link may exceed its share by some percent for a step or two.
@@ -155,8 +160,10 @@ def bounded_norm(bound: Bound, block: FloatArray) -> float:
     link, norms = bound.link, []
     for k in range(bound.parts):
         vector = np.random.default_rng(0).standard_normal(link.size)
-        turn = _turn_plainly if link.whole else partial(_turn_best, link)
-        norms.append(float(turn(bound.part(block, k), vector, first_iterations(link.size))))
+        part, many = bound.part(block, k), first_iterations(link.size)
+        turned = (part, vector, many)
+        norm = _turn_plainly(*turned) if link.whole else _turn_best(link, *turned).stretch
+        norms.append(float(norm))
     return bound.factor * max(norms)
 
 
@@ -269,11 +276,12 @@ def scale_norm(link: Link, block: Array, limit: float, vector: Array, iterations
 
     `vector (size of the source,)` is turned towards the direction that the link stretches most.
     Of a plain matrix that is a power iteration; of a link with windows the best direction of the
-    space that the power iteration passes through is taken, after each `TOGETHER` of its steps.
+    space that the power iteration passes through is taken, after each `TOGETHER` of its steps, and
+    its stretch is lowered to the limit before anything is scaled.
     """
     if not link.whole:
         with np.errstate(all="ignore"):  # what is not finite is left as it is
-            norm = _turn_best(link, block, vector, iterations)
+            norm = _lower(link, block, limit, vector, iterations)
     elif isinstance(block, np.ndarray):
         norm = _turn_plainly(block, vector, iterations)
     else:
@@ -308,24 +316,56 @@ def _turn_unseen(block: Array, vector: Array, iterations: int) -> Any:
     return xp.linalg.norm(v @ block)
 
 
-def _turn_best(link: Link, block: Array, vector: Array, iterations: int) -> Any:
-    """Turn the vector of a link with windows; return how much that stretches it.
+def _lower(link: Link, block: Array, limit: float, vector: Array, iterations: int) -> Any:
+    """Lower the stretch of the leading directions to the limit; return what is left of the norm.
 
-    The kept vector lags behind where another direction comes up: the space of its images under
-    five steps holds that direction long before the last of them points to it.
+    With unit vectors `v` of the source and `u` of the target, the block `W` stretches `v` to `u` by
+    `sum_p v[gather[p]]' W u[p]`, which is linear in `W`: its slope, `sum_p v[gather[p]] u[p]'`, is
+    the shortest way to change it. Scaling would shrink all directions for the sake of one.
+    """
+    for _ in range(ROUNDS):
+        _take_back(link, block, limit, _turn_best(link, block, vector, iterations))
+    return _turn_best(link, block, vector, iterations).stretch
+
+
+def _take_back(link: Link, block: Array, limit: float, leading: "_Direction") -> None:
+    """Change the block in place, the least that stretches a direction to the limit at most."""
+    xp, stretch = namespace(block), leading.stretch
+    reads, _ = _reading_tables(link, xp, block.device)
+    reached = (leading.image / stretch).reshape(-1, link.fan_out)
+    slope = _picked(xp, leading.unit, reads).T @ reached
+    change = (stretch - limit) / (slope * slope).sum() * slope
+    lowered = block - change.reshape(block.shape)
+    block[...] = xp.where((stretch > limit) & xp.isfinite(stretch), lowered, block)
+
+
+class _Direction(NamedTuple):
+    """A direction of the source, what a link makes of it, and how long that is."""
+
+    unit: Array
+    image: Array
+    stretch: Any
+
+
+def _turn_best(link: Link, block: Array, vector: Array, iterations: int) -> _Direction:
+    """Turn the vector of a link with windows; return the direction that is stretched most.
+
+    It is the best of the space of the vector's images under five steps. Several directions may be
+    at the limit, and a vector that is one of them leads to no other: what is kept is a mixture of
+    all that are stretched nearly as much.
     """
     xp = namespace(block)
     find_ways = both_ways if isinstance(block, np.ndarray) else _ways
     send, send_back = find_ways(link, block)
-    norm: Any = 0.0
     for done in range(0, iterations, TOGETHER):
         basis, images = _krylov(xp, send, send_back, vector, min(TOGETHER, iterations - done))
-        best = _leading(xp, images @ images.T)
-        found = best @ basis
-        size = _length(xp, found)
-        norm = xp.linalg.norm(best @ images) / size
-        vector[...] = xp.where(norm > 0.0, found / size, vector)
-    return norm
+        gram = images @ images.T
+        best = _weights(xp, gram, LEADING)
+        image = best @ images
+        mixture = _weights(xp, gram, MIXED) @ basis
+        stretch = xp.linalg.norm(image)
+        vector[...] = xp.where(stretch > 0.0, mixture, vector)
+    return _Direction(best @ basis, image, stretch)
 
 
 def _krylov(xp: Any, send: Any, send_back: Any, vector: Array, steps: int) -> tuple[Array, Array]:
@@ -344,15 +384,17 @@ def _krylov(xp: Any, send: Any, send_back: Any, vector: Array, steps: int) -> tu
     return basis, images
 
 
-def _leading(xp: Any, gram: Array) -> Array:
-    """Return the direction of the largest eigenvalue of a small positive matrix.
+def _weights(xp: Any, gram: Array, squarings: int) -> Array:
+    """Return weights of unit length that favour directions by a power of their eigenvalues.
 
-    By squaring it until the others are gone: no number is read from it.
+    By squaring a small positive matrix, so that no number is read from it: after many squarings
+    only the direction of the largest eigenvalue is left.
     """
-    for _ in range(20):
+    for _ in range(squarings):
         gram = gram / xp.clip(gram.trace(), xp.finfo(gram.dtype).tiny, None)
         gram = gram @ gram
-    return gram.sum(-1) + gram[0]  # any of its columns; not one that happens to be zero
+    weights = gram.sum(-1) + gram[0]  # any of its columns; not one that happens to be zero
+    return weights / _length(xp, weights)
 
 
 def _length(xp: Any, vector: Array) -> Any:
@@ -365,16 +407,19 @@ def _ways(link: Link, block: Array) -> tuple[Callable[[Array], Array], Callable[
     matrix, xp = block.reshape(link.fan_in, link.fan_out), namespace(block)
     reads, readers = _reading_tables(link, xp, block.device)
 
-    def picked(values: Array, places: Array) -> Array:
-        return xp.concatenate([values, xp.zeros_like(values[:1])])[places]
-
     def send(v: Array) -> Array:
-        return picked(v, reads) @ matrix
+        return _picked(xp, v, reads) @ matrix
 
     def send_back(u: Array) -> Array:
-        return picked((u.reshape(-1, link.fan_out) @ matrix.T).reshape(-1), readers).sum(-1)
+        sent = (u.reshape(-1, link.fan_out) @ matrix.T).reshape(-1)
+        return _picked(xp, sent, readers).sum(-1)
 
     return send, send_back
+
+
+def _picked(xp: Any, values: Array, places: Array) -> Array:
+    """Return the values at places of which the one after the last is zero."""
+    return xp.concatenate([values, xp.zeros_like(values[:1])])[places]
 
 
 @lru_cache(maxsize=64)

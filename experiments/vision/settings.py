@@ -69,7 +69,7 @@ class VisionSettings:
             free=free,
             nudged=replace(free, max_steps=self.nudged_steps, tolerance=self.nudged_tolerance),
             optimizer=Adam(self.lr),
-            cap=SpectralCap(self.cap, iterations=1),
+            cap=SpectralCap(self.cap),
             decay=dict.fromkeys(matrices, self.decay),
             seed=seed,
         )
@@ -87,7 +87,7 @@ BUDGETS = {
     "digits": VisionSettings(layers="16/2-32/2", batch_size=32, epochs=20),
     "fashion_mnist_10k": VisionSettings(layers="16/2-32/2", batch_size=50, epochs=8),
     "mnist": replace(FEW_SWEEPS, kernel=5, epochs=8, views="shift"),
-    "fashion_mnist": replace(FEW_SWEEPS, layers="64/2-128/2-128/2", epochs=10, views="mirror+hide"),
+    "fashion_mnist": replace(FEW_SWEEPS, layers="64/2-128/2-128/2", epochs=8, views="mirror+hide"),
     "cifar10": replace(FEW_SWEEPS, layers="32/2-64/2-128/2", epochs=20, views="mirror+shift"),
     "fashion_mnist_depth2": replace(FEW_SWEEPS, layers=DEPTH2, epochs=6, views="mirror"),
     "fashion_mnist_depth7": replace(
@@ -103,8 +103,8 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
         "backprop_conv": {"lr": 3e-3, "decay": 0.0},
     },
     "fashion_mnist": {
-        "eqprop_conv": {"lr": 3e-3, "decay": 0.1},
-        "backprop_conv": {"lr": 3e-3, "decay": 0.1},
+        "eqprop_conv": {"lr": 3e-3, "decay": 0.0},
+        "backprop_conv": {"lr": 3e-3, "decay": 0.0},
     },
     "cifar10": {
         "eqprop_conv": {"lr": 3e-3, "decay": 0.1},

@@ -16,6 +16,7 @@ from engine.learning.optimizer import SGD, Adam, Optimizer
 from engine.learning.run import Run
 from engine.learning.spectral import (
     NEAR,
+    Method,
     SpectralCap,
     clip_norm,
     first_iterations,
@@ -336,16 +337,22 @@ def _largest_shares(cap: SpectralCap, optimizer: Optimizer, dtype: type) -> list
     return [norm * layer_radius(CONV) / cap.cap for norm in found]
 
 
-@pytest.mark.parametrize("optimizer", [Adam(1e-3), Adam(1e-2), SGD(2.0)], ids=["slow", "", "fast"])
+@pytest.mark.parametrize(
+    ("optimizer", "iterations"),
+    [(Adam(1e-3), 5), (Adam(1e-2), 10), (SGD(2.0), 10)],
+    ids=["usual", "fast", "faster"],
+)
 @pytest.mark.parametrize("method", ["exact", "power"])
 def test_a_convolution_is_held_to_its_share_as_an_operator(
-    method: str, optimizer: Optimizer
+    method: Method, optimizer: Optimizer, iterations: int
 ) -> None:
     """And not below it, as a bound by the overlap of its windows would be: a third, here.
 
     While the first steps change a small block wholly, the kept vector lags: 3 % over were measured.
+    At ten times the usual rate it does so all the time, by 3 % with five steps of its iteration.
     """
-    shares = _largest_shares(SpectralCap(0.3, method=method), optimizer, np.float32)
+    cap = SpectralCap(0.3, method=method, iterations=iterations)
+    shares = _largest_shares(cap, optimizer, np.float32)
     assert max(shares[10:]) <= 1.01
     assert 0.99 <= max(shares) <= 1.05
 
@@ -389,18 +396,28 @@ def test_the_norm_of_windows_is_approached_from_below(stride: int, scale: float)
     network = conv_net((7, 6, 1), (3, 4), 3, stride=stride)
     link, vector = network.links["W_2"], starting_vectors(network)["W_2"]
     w = (scale * np.random.default_rng(7).standard_normal((27, 4))).astype(np.float32)
-    truth, estimates = np.linalg.norm(link.matrix(w.astype(np.float64)), 2), []
-    for _ in range(60):
-        block = w.astype(np.float64)
-        scale_norm(link, block, 0.5 * scale, vector, iterations=2)
-        estimates.append(0.5 * scale * float(w[0, 0]) / block[0, 0])
-    assert estimates[0] < 0.99 * truth
-    assert max(estimates) <= truth * (1 + 1e-9)
-    np.testing.assert_allclose(estimates[-1], truth, rtol=1e-3)
+    truth = np.linalg.norm(link.matrix(w.astype(np.float64)), 2)
+    block = w.astype(np.float64)
+    scale_norm(link, block, 1.001 * truth, vector, iterations=2)
+    np.testing.assert_array_equal(block, w)  # no estimate is above the norm
     np.testing.assert_allclose(np.linalg.norm(vector), 1.0, rtol=1e-9)
-    block = w.copy()
-    scale_norm(link, block, 0.5 * scale, vector, iterations=5)
-    np.testing.assert_allclose(block, w * (0.5 * scale / truth), rtol=1e-3)
+    for _ in range(20):
+        scale_norm(link, block, 0.5 * scale, vector, iterations=5)
+    left = np.linalg.norm(link.matrix(block), 2)
+    np.testing.assert_allclose(left, 0.5 * scale, rtol=1e-3)
+
+
+def test_of_windows_only_the_leading_directions_are_lowered() -> None:
+    """The block moves less than if all of it were scaled, and keeps what is under the limit."""
+    network = conv_net((7, 6, 1), (3, 4), 3, stride=1)
+    link, vector = network.links["W_2"], starting_vectors(network)["W_2"]
+    w = np.random.default_rng(7).standard_normal((27, 4))
+    values = np.linalg.svd(link.matrix(w), compute_uv=False)
+    limit, block = 0.97 * values[0], w.copy()
+    scale_norm(link, block, limit, vector, iterations=50)
+    moved, scaled = np.linalg.norm(block - w), 0.03 * np.linalg.norm(w)
+    assert 0.0 < moved < 0.75 * scaled
+    np.testing.assert_allclose(np.linalg.norm(link.matrix(block), 2), limit, rtol=1e-3)
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
@@ -429,7 +446,8 @@ def test_windows_of_tensors_are_scaled_as_those_of_arrays(
         scale_norm(link, tensor, limit, direction, iterations=3)
         scale_norm(link, block, limit, vector, iterations=3)
         np.testing.assert_allclose(tensor.numpy(), block, rtol=1e-12)
-        np.testing.assert_allclose(direction.numpy(), vector, rtol=1e-9, atol=1e-12)
+        # In a small space the last vectors of a basis hold little but rounding.
+        np.testing.assert_allclose(direction.numpy(), vector, rtol=0, atol=1e-4)
 
 
 def test_windows_are_scaled_on_a_device_without_values() -> None:
