@@ -9,6 +9,7 @@ Roff / Ron and over defects. Every price has a source and a range; --technology 
   python -m experiments.hardware --technology my.toml --technology rram_crossbar
   python -m experiments.hardware --compare a/report.json b/report.json
   python -m experiments.hardware --explain mac --technology digital_45nm --substrate digital
+  python -m experiments.hardware --published
 """
 
 import argparse
@@ -30,6 +31,11 @@ from experiments.hardware.compare import compare_reports
 from experiments.hardware.contest import check_prices, summarise
 from experiments.hardware.explain import explain
 from experiments.hardware.job import Job, Outcome, make_rival, network_of, run_job
+from experiments.hardware.published_tables import (
+    differences,
+    published_figures,
+    published_parameters,
+)
 from experiments.hardware.report_files import print_summary, write_report
 from experiments.hardware.settings import CONV, LEARNERS, LOOPED, NETWORKS, Settings, changed
 from experiments.hardware.sweeps import sweep_jobs
@@ -79,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             console.print(rich_table(compare_reports(*options.compare), console.width))
         elif options.explain:
             explain_price(options, console)
+        elif options.published:
+            print_published(console)
         elif options.tune:
             tune(options, console)
         else:
@@ -128,6 +136,16 @@ def explain_price(options: argparse.Namespace, console: Console) -> None:
     given = _task(options), settings, substrates, technologies, chosen, options.network
     for line in explain(options.explain, *given, FIRST_SEED):
         console.print(Text(line), soft_wrap=True)
+
+
+def print_published(console: Console) -> None:
+    """Print figures that others published beside the same by Settle, and what they rest on."""
+    console.print(rich_table(published_figures(), console.width))
+    for sentence in differences().items:
+        console.print(Text(sentence))
+    for table in published_parameters():
+        console.print()
+        console.print(rich_table(table, console.width))
 
 
 def tune(options: argparse.Namespace, console: Console) -> None:
@@ -246,6 +264,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--explain", metavar="PRICE",
         help="print one price, such as mac, conversion or memory_bit: rows, source, status, and "
         "what it decides for a batch; trains nothing else and writes nothing")  # fmt: skip
+    add("--published", action="store_true",
+        help="print published figures of chips and the same by Settle; trains nothing")  # fmt: skip
     add("--compare", type=Path, nargs=2, metavar="JSON", help="compare two saved reports")
     add_out(parser, "results/hardware")
     add_workers(parser, "runs")

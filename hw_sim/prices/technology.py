@@ -77,8 +77,17 @@ class Technology:
 
 def shipped_technologies() -> dict[str, Technology]:
     """Return the technologies that come with the package."""
-    text = files("hw_sim.prices").joinpath("technologies.toml").read_text(encoding="utf-8")
-    return _parse(text, "technologies.toml")
+    return _packaged("technologies.toml")
+
+
+def published_technologies() -> dict[str, Technology]:
+    """Return the prices of publications whose figures are computed again."""
+    return _packaged("published.toml")
+
+
+def _packaged(name: str) -> dict[str, Technology]:
+    text = files("hw_sim.prices").joinpath(name).read_text(encoding="utf-8")
+    return _parse(text, name)
 
 
 @checked
