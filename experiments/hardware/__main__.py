@@ -64,12 +64,12 @@ from experiments.tasks import (
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.digital import DIGITAL
 from hw_sim.prices.checks import TechnologyError
-from hw_sim.prices.sanafe_architecture import load_architecture
 from hw_sim.prices.technology import (
     Technology,
     load_technologies,
     shipped_technologies,
 )
+from hw_sim.prices.yaml_file import load_yaml
 
 FIRST_SEED = 42
 SWEEP_SEEDS = 2
@@ -209,7 +209,7 @@ def _technologies(options: argparse.Namespace) -> tuple[dict[str, Technology], l
 def _own_technologies(path: Path) -> dict[str, Technology]:
     if path.suffix == ".toml":
         return load_technologies(path)
-    found = load_architecture(path)
+    found = load_yaml(path)
     return {found.name: found}
 
 
@@ -251,7 +251,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--bits", type=int, nargs="+", metavar="N", help="digital: bits of a weight, of a state")
     add(
         "--technology", action="append", metavar="NAME|FILE",
-        help="price in this technology, .toml file or SANA-FE .yaml in place of "
+        help="price in this technology, my .toml, Accelergy's ERT or SANA-FE's .yaml in place of "
         + "; ".join(f"{c.name}: {', '.join(c.technologies)}" for c in CHIPS.values()),
     )  # fmt: skip
     add("--set", action="append", default=[], metavar="KEY=VALUE",

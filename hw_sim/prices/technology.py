@@ -42,12 +42,17 @@ class Technology:
     """Width of the words for which prices that scale with bits are stated."""
     prices: Mapping[str, Mapping[str, Price | PriceFunction]]
     machine: Machine = field(default_factory=Machine)
+    remedy: str = ""
+    """How to state a price that is missing, where that is not plain."""
 
     def price(self, section: str, name: str) -> Price | PriceFunction:
         """Return a price as it is stated, or say which one is missing."""
         found = self.prices[section].get(name)
         if found is None:
-            raise TechnologyError(f"technology '{self.name}' has no {section} price for '{name}'.")
+            said = f"; {self.remedy}" if self.remedy else ""
+            raise TechnologyError(
+                f"technology '{self.name}' has no {section} price for '{name}'{said}."
+            )
         return found
 
     def price_at(self, section: str, name: str, parameters: Parameters) -> Price:

@@ -1,4 +1,4 @@
-"""Published chips: each figure is held to a calculation by hand, and to what the page says of it."""
+"""Published chips: each figure is held to a calculation by hand, and to what the page says."""
 
 import io
 import re
