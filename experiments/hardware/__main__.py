@@ -9,6 +9,7 @@ Roff / Ron and over defects. Every price has a source and a range; --technology 
   python -m experiments.hardware --technology my.toml --technology rram_crossbar
   python -m experiments.hardware --compare a/report.json b/report.json
   python -m experiments.hardware --explain mac --technology digital_45nm --substrate digital
+  python -m experiments.hardware --published
 """
 
 import argparse
@@ -30,6 +31,11 @@ from experiments.hardware.compare import compare_reports
 from experiments.hardware.contest import check_prices, summarise
 from experiments.hardware.explain import explain
 from experiments.hardware.job import Job, Outcome, make_rival, network_of, run_job
+from experiments.hardware.published_tables import (
+    differences,
+    published_figures,
+    published_parameters,
+)
 from experiments.hardware.report_files import print_summary, write_report
 from experiments.hardware.settings import CONV, LEARNERS, LOOPED, NETWORKS, Settings, changed
 from experiments.hardware.sweeps import sweep_jobs
@@ -58,12 +64,12 @@ from experiments.tasks import (
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.digital import DIGITAL
 from hw_sim.prices.checks import TechnologyError
-from hw_sim.prices.sanafe_architecture import load_architecture
 from hw_sim.prices.technology import (
     Technology,
     load_technologies,
     shipped_technologies,
 )
+from hw_sim.prices.yaml_file import load_yaml
 
 FIRST_SEED = 42
 SWEEP_SEEDS = 2
@@ -79,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             console.print(rich_table(compare_reports(*options.compare), console.width))
         elif options.explain:
             explain_price(options, console)
+        elif options.published:
+            print_published(console)
         elif options.tune:
             tune(options, console)
         else:
@@ -128,6 +136,16 @@ def explain_price(options: argparse.Namespace, console: Console) -> None:
     given = _task(options), settings, substrates, technologies, chosen, options.network
     for line in explain(options.explain, *given, FIRST_SEED):
         console.print(Text(line), soft_wrap=True)
+
+
+def print_published(console: Console) -> None:
+    """Print figures that others published beside the same by Settle, and what they rest on."""
+    console.print(rich_table(published_figures(), console.width))
+    for sentence in differences().items:
+        console.print(Text(sentence))
+    for table in published_parameters():
+        console.print()
+        console.print(rich_table(table, console.width))
 
 
 def tune(options: argparse.Namespace, console: Console) -> None:
@@ -191,7 +209,7 @@ def _technologies(options: argparse.Namespace) -> tuple[dict[str, Technology], l
 def _own_technologies(path: Path) -> dict[str, Technology]:
     if path.suffix == ".toml":
         return load_technologies(path)
-    found = load_architecture(path)
+    found = load_yaml(path)
     return {found.name: found}
 
 
@@ -233,7 +251,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--bits", type=int, nargs="+", metavar="N", help="digital: bits of a weight, of a state")
     add(
         "--technology", action="append", metavar="NAME|FILE",
-        help="price in this technology, .toml file or SANA-FE .yaml in place of "
+        help="price in this technology, my .toml, Accelergy's ERT or SANA-FE's .yaml in place of "
         + "; ".join(f"{c.name}: {', '.join(c.technologies)}" for c in CHIPS.values()),
     )  # fmt: skip
     add("--set", action="append", default=[], metavar="KEY=VALUE",
@@ -246,6 +264,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--explain", metavar="PRICE",
         help="print one price, such as mac, conversion or memory_bit: rows, source, status, and "
         "what it decides for a batch; trains nothing else and writes nothing")  # fmt: skip
+    add("--published", action="store_true",
+        help="print published figures of chips and the same by Settle; trains nothing")  # fmt: skip
     add("--compare", type=Path, nargs=2, metavar="JSON", help="compare two saved reports")
     add_out(parser, "results/hardware")
     add_workers(parser, "runs")

@@ -4,6 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from experiments.hardware.contest import Contest, Summary
 from experiments.hardware.cost_tables import cost_names, cost_sentence, cost_table
+from experiments.hardware.device_fit import device_of, device_table
+from experiments.hardware.published_tables import (
+    differences,
+    published_figures,
+    published_parameters,
+)
 from experiments.hardware.report_tables import (
     LEARNER_TITLES,
     break_even_tables,
@@ -86,6 +92,8 @@ def build_document(
             *(parts_table(", ".join(names(c)[:2]), c.ours, c.seeds) for c in singles),
             *(parts_table(", ".join(cost_names(c)), c.trained, c.seeds) for c in summary.costs),
         ),
+        _section("Device", figures.get("device"), device_table(device_of(summary))),
+        _section("Published chips", published_figures(), differences(), *published_parameters()),
         _section("Counts", counts_table(summary)),
         _section("Prices", prices_table(technologies)),
         _section("How the numbers were made", *_method(summary, command, machine)),

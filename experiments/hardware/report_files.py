@@ -10,6 +10,7 @@ from rich.text import Text
 
 from experiments.hardware.contest import Contest, Summary, scaled
 from experiments.hardware.cost_tables import cost_table, cost_values
+from experiments.hardware.published import publications
 from experiments.hardware.report_document import build_document, lead_sentences
 from experiments.hardware.report_plots import draw_plots
 from experiments.hardware.report_tables import (
@@ -79,6 +80,7 @@ def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> s
         "missing": summary.missing,
         "contests": [_contest_values(contest) for contest in summary.contests],
         "costs": [cost_values(cost) for cost in summary.costs],
+        "published": [asdict(f) | {"ratio": f.ratio} for p in publications() for f in p.figures],
         "runs": [asdict(o) for group in summary.outcomes.values() for o in group],
         "sweeps": [asdict(outcome) for outcome in summary.sweeps],
     }

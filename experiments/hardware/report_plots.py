@@ -9,6 +9,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from experiments.hardware.contest import Contest, Summary, accuracy_spread, design_of
+from experiments.hardware.device_fit import device_of, draw_device
 from experiments.reporting.number_text import in_units
 from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import (
@@ -79,6 +80,13 @@ def draw_plots(summary: Summary, technologies: Mapping[str, Technology]) -> list
             "The ratio of EqProp to plain backprop when one price goes from its low to its high "
             "end and all others stay. Left of the line EqProp is cheaper.",
             lambda: draw_sensitivity(summary),
+        ),
+        (
+            "device",
+            "Measured device and its model",
+            "Level of a cell after pulses up from the lowest and down from the highest: as "
+            "measured, and the monotone curve along which the cells of the crossbar moved.",
+            lambda: draw_device(device_of(summary)),
         ),
     ]
     pictures = []

@@ -18,13 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine.border import checked
 from engine.errors import shown
 from hw_sim.events import KINDS, WAITS
 from hw_sim.prices.checks import TechnologyError
 from hw_sim.prices.technology import (
     Technology,
-    read_text,
     shipped_technologies,
     technology_from,
 )
@@ -41,11 +39,10 @@ BEHIND = {"busy_synapse": [kind for kind in KINDS if kind not in WAITS]}
 """A step waits for its busiest core and for the barrier; all else happens meanwhile."""
 
 
-@checked
-def load_architecture(path: Path) -> Technology:
+def technology_from_architecture(content: Table, path: Path) -> Technology:
     """Read the first core of the first tile of a file, or refuse it in one sentence."""
     where = str(path)
-    chip = _table(f"{where}: architecture", _parsed(read_text(path), where).get("architecture"))
+    chip = _table(f"{where}: architecture", content["architecture"])
     tile = _listed(f"{where}: architecture", "tile", chip)[0]
     core = _Core(f"{where}: core", _listed(f"{where}: tile", "core", tile)[0])
     name = chip.get("name")
@@ -72,22 +69,6 @@ def load_architecture(path: Path) -> Technology:
     other = shipped_technologies()["loihi_like"].prices["energy"]
     priced = {kind: other[kind] for kind in NOT_DESCRIBED} | dict(found.prices["energy"])
     return replace(found, prices={**found.prices, "energy": priced})
-
-
-def _parsed(text: str, where: str) -> Table:
-    try:
-        import yaml
-    except ImportError:
-        needed = 'pip install "settle[sanafe]"'
-        raise TechnologyError(f"{where} is YAML, which needs PyYAML: {needed}.") from None
-    try:
-        content = yaml.safe_load(text)
-    except RecursionError:
-        raise TechnologyError(f"{where} is no architecture: it is nested too deeply.") from None
-    except (yaml.YAMLError, ValueError) as error:
-        said = ascii(" ".join(str(error).split()).rstrip("."))[1:-1]
-        raise TechnologyError(f"{where} is not YAML: {said}.") from None
-    return _table(where, content)
 
 
 @dataclass(frozen=True)

@@ -42,12 +42,17 @@ class Technology:
     """Width of the words for which prices that scale with bits are stated."""
     prices: Mapping[str, Mapping[str, Price | PriceFunction]]
     machine: Machine = field(default_factory=Machine)
+    remedy: str = ""
+    """How to state a price that is missing, where that is not plain."""
 
     def price(self, section: str, name: str) -> Price | PriceFunction:
         """Return a price as it is stated, or say which one is missing."""
         found = self.prices[section].get(name)
         if found is None:
-            raise TechnologyError(f"technology '{self.name}' has no {section} price for '{name}'.")
+            said = f"; {self.remedy}" if self.remedy else ""
+            raise TechnologyError(
+                f"technology '{self.name}' has no {section} price for '{name}'{said}."
+            )
         return found
 
     def price_at(self, section: str, name: str, parameters: Parameters) -> Price:
@@ -77,8 +82,17 @@ class Technology:
 
 def shipped_technologies() -> dict[str, Technology]:
     """Return the technologies that come with the package."""
-    text = files("hw_sim.prices").joinpath("technologies.toml").read_text(encoding="utf-8")
-    return _parse(text, "technologies.toml")
+    return _packaged("technologies.toml")
+
+
+def published_technologies() -> dict[str, Technology]:
+    """Return the prices of publications whose figures are computed again."""
+    return _packaged("published.toml")
+
+
+def _packaged(name: str) -> dict[str, Technology]:
+    text = files("hw_sim.prices").joinpath(name).read_text(encoding="utf-8")
+    return _parse(text, name)
 
 
 @checked

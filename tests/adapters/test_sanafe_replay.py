@@ -14,8 +14,8 @@ from engine.model.params import Params, initial_params
 from hw_sim.chips.spiking import SpikingBackend, SpikingConfig
 from hw_sim.counts import OpCounts
 from hw_sim.prices.bill import Bill, Design
-from hw_sim.prices.sanafe_architecture import load_architecture
 from hw_sim.prices.technology import Technology, shipped_technologies
+from hw_sim.prices.yaml_file import load_yaml
 
 pytest.importorskip("sanafe", reason="SANA-FE is an extra")
 import sanafe
@@ -70,7 +70,7 @@ def bill_of(chip: SpikingBackend, technology: Technology) -> Bill:
 
 @lru_cache(maxsize=1)
 def technology() -> Technology:
-    return load_architecture(LOIHI)
+    return load_yaml(LOIHI)
 
 
 @pytest.mark.parametrize(("hidden", "per_core", "steps"), MAPPINGS)

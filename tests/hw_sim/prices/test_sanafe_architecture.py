@@ -8,8 +8,8 @@ import pytest
 
 from hw_sim.chips.spiking import SPIKING
 from hw_sim.prices.checks import TechnologyError
-from hw_sim.prices.sanafe_architecture import load_architecture
 from hw_sim.prices.technology import shipped_technologies
+from hw_sim.prices.yaml_file import load_yaml
 from tests.hw_sim.prices.hand_architecture import CHIP
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is an extra")
@@ -32,7 +32,7 @@ def changed(*keys: Any, value: Any) -> dict[str, Any]:
 
 
 def test_every_number_is_that_of_the_file(tmp_path: Path) -> None:
-    found = load_architecture(written(tmp_path, CHIP))
+    found = load_yaml(written(tmp_path, CHIP))
     assert found.name == "mine"
     expected = {
         "energy": {
@@ -61,7 +61,7 @@ def test_every_number_is_that_of_the_file(tmp_path: Path) -> None:
 
 def test_what_the_file_does_not_describe_keeps_its_own_source(tmp_path: Path) -> None:
     """So that training has a bill, too."""
-    found = load_architecture(written(tmp_path, CHIP))
+    found = load_yaml(written(tmp_path, CHIP))
     for kind in SPIKING.events:
         found.price("energy", kind)
     assert found.price("energy", "trace_write") == shipped_technologies()["loihi_like"].price(
@@ -71,7 +71,7 @@ def test_what_the_file_does_not_describe_keeps_its_own_source(tmp_path: Path) ->
 
 def test_a_dendrite_behind_the_buffer_is_updated_with_the_soma(tmp_path: Path) -> None:
     late = changed("tile", 0, "core", 0, "attributes", "buffer_position", value="dendrite")
-    found = load_architecture(written(tmp_path, late))
+    found = load_yaml(written(tmp_path, late))
     assert found.price("energy", "mac").value == pytest.approx(20e-12)
     assert found.price("energy", "activation").value == pytest.approx(8e-12)
     assert found.price("latency", "busy_synapse").value == pytest.approx(3e-9)
@@ -93,7 +93,7 @@ def test_the_barrier_of_one_tile_and_of_three(
     tmp_path: Path, attributes: dict[str, Any], expected: tuple[float, float]
 ) -> None:
     """As SANA-FE looks it up: the last entry up to the number of tiles, or the first."""
-    found = load_architecture(written(tmp_path, changed("attributes", value=attributes)))
+    found = load_yaml(written(tmp_path, changed("attributes", value=attributes)))
     times = [found.price_at("latency", "barrier", {"tiles": n}).value for n in (1, 3)]
     assert times == pytest.approx(expected)
 
@@ -126,7 +126,7 @@ def test_a_bad_file_gets_one_sentence(
 ) -> None:
     chip = changed(*keys, value=value) if keys else value
     with pytest.raises(TechnologyError, match=said) as caught:
-        load_architecture(written(tmp_path, chip))
+        load_yaml(written(tmp_path, chip))
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(".")
 
@@ -146,10 +146,10 @@ def test_what_is_no_architecture_gets_one_sentence(tmp_path: Path, text: str, sa
     path = tmp_path / "chip.yaml"
     path.write_text(text)
     with pytest.raises(TechnologyError, match=said) as caught:
-        load_architecture(path)
+        load_yaml(path)
     assert str(caught.value).isprintable()
 
 
 def test_a_missing_file_gets_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(TechnologyError, match="cannot be read"):
-        load_architecture(tmp_path / "none.yaml")
+        load_yaml(tmp_path / "none.yaml")

@@ -1,0 +1,87 @@
+"""Files of a user in the hardware command: a measured device, and an energy table of Accelergy."""
+
+import io
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import experiments.hardware.__main__ as command
+from experiments.hardware.device_fit import device_table, draw_device
+from hw_sim.chips.devices import load_device
+from tests.hw_sim.prices.hand_table import VERSION_4
+
+SMALL = ["--set", "hidden=4", "--set", "epochs=1", "--set", "batch_size=8", "--workers", "1"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two clouds, and a device whose second pulse goes back a little."""
+    found = tmp_path_factory.mktemp("files")
+    y = np.arange(40) % 2
+    x = np.random.default_rng(0).standard_normal((40, 3)) + 3.0 * y[:, None]
+    np.savez(found / "clouds.npz", x=x, y=y)
+    rows = ["pulse,potentiation,depression", "0,10,20", "1,14,16", "2,13,14", "3,20,10"]
+    (found / "cells.csv").write_text("\n".join(rows) + "\n")
+    return found
+
+
+def _run(*given: str) -> tuple[int, str]:
+    with redirect_stdout(io.StringIO()) as printed:
+        code = command.main(list(given))
+    return code, printed.getvalue()
+
+
+def test_the_residual_is_what_the_curve_leaves(folder: Path) -> None:
+    """Pulses 1 and 2, out of order, are pooled: the curve is at 13.5 in their middle."""
+    table = device_table(load_device(str(folder / "cells.csv")))
+    assert table is not None
+    up, down = table.rows
+    curve = np.array([10 + 3.5 * 1 / 1.5, 13.5 + 6.5 * 0.5 / 1.5])
+    left = np.array([14.0, 13.0]) - curve
+    rms, largest = np.sqrt((left**2).sum() / 4) / 10, np.abs(left).max() / 10
+    assert up == ("potentiation", "4", f"{100 * rms:.2f}", f"{100 * largest:.2f}")
+    assert down == ("depression", "4", "0.00", "0.00")
+
+
+def test_the_drawing_has_every_point_and_the_curve(folder: Path) -> None:
+    device = load_device(str(folder / "cells.csv"))
+    drawing = draw_device(device)
+    assert drawing is not None
+    for axes, way in zip(drawing.axes, (device.up, device.down), strict=True):
+        points, curve = axes.lines[:2]
+        np.testing.assert_allclose(points.get_xydata(), np.c_[way.pulses, 100 * way.measured])
+        np.testing.assert_allclose(curve.get_xydata(), np.c_[way.knots[0], 100 * way.knots[1]])
+        assert f"{100 * way.rms_error:.2f} %" in axes.get_title()
+    assert draw_device(None) is None
+    assert device_table(None) is None
+
+
+def test_a_report_with_a_device_shows_its_fit(folder: Path) -> None:
+    given = ["--data", str(folder / "clouds.npz"), "--substrate", "crossbar", "--no-sweeps"]
+    given += ["--seeds", "1", *SMALL, "--set", f"crossbar.device={folder / 'cells.csv'}"]
+    code, printed = _run(*given, "--out", str(folder / "out"))
+    assert code == 0, printed
+    assert (folder / "out" / "plots" / "device.png").stat().st_size > 10_000
+    page = (folder / "out" / "report.md").read_text()
+    residual = load_device(str(folder / "cells.csv")).up.rms_error
+    assert "Measured device and its model" in page
+    assert f"{100 * residual:.2f}" in page.split("Fit of the device")[1]
+    assert "Published figures, computed again" in page
+
+
+def test_a_table_of_accelergy_prices_a_run_and_is_explained(folder: Path) -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is an extra")
+    path, given = folder / "chip.yaml", ["--data", str(folder / "clouds.npz"), *SMALL]
+    given += ["--substrate", "digital", "--technology", str(path), "--explain", "weight_read"]
+    path.write_text(yaml.safe_dump({"ERT": VERSION_4}))
+    code, printed = _run(*given)
+    assert code == 2
+    assert "has no energy price for 'activation'; name its action in 'settle: events'" in printed
+    path.write_text(yaml.safe_dump({"ERT": VERSION_4, "settle": {"others": "digital_45nm"}}))
+    code, printed = _run(*given)
+    assert code == 0, printed
+    assert "weight_read 2 pJ (2 pJ to 18 pJ), not stated, read: Accelergy table chip.y" in printed
+    assert "weight_read is 2 pJ (2 pJ to 18 pJ), " in printed
+    assert "over bptt: " in printed
