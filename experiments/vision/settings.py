@@ -88,7 +88,7 @@ BUDGETS = {
     "fashion_mnist_10k": VisionSettings(layers="16/2-32/2", batch_size=50, epochs=8),
     "mnist": replace(FEW_SWEEPS, kernel=5, epochs=8, views="shift"),
     "fashion_mnist": replace(FEW_SWEEPS, layers="64/2-128/2-128/2", epochs=8, views="mirror+hide"),
-    "cifar10": replace(FEW_SWEEPS, layers="32/2-64/2-128/2", epochs=20, views="mirror+shift"),
+    "cifar10": replace(FEW_SWEEPS, layers="32/2-64/2-128/2", epochs=15, views="mirror+shift"),
     "fashion_mnist_depth2": replace(FEW_SWEEPS, layers=DEPTH2, epochs=6, views="mirror"),
     "fashion_mnist_depth7": replace(
         FEW_SWEEPS, layers=DEPTH7, epochs=6, views="mirror", free_steps=4, bptt_steps=14
@@ -107,7 +107,7 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
         "backprop_conv": {"lr": 3e-3, "decay": 0.0},
     },
     "cifar10": {
-        "eqprop_conv": {"lr": 3e-3, "decay": 0.1},
+        "eqprop_conv": {"lr": 1e-2, "decay": 0.0},
         "backprop_conv": {"lr": 3e-3, "decay": 0.0},
     },
     "fashion_mnist_depth7": {
