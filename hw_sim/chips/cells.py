@@ -107,8 +107,8 @@ class CrossbarConfig(ChipSettings):
 
     @property
     def more_events(self) -> tuple[str, ...]:
-        """Words of tiles are added up."""
-        return ("addition",) if any(self.tile) else ()
+        """Words of tiles move and are added up."""
+        return ("addition", "hop") if any(self.tile) else ()
 
     def with_seed(self, seed: int) -> "CrossbarConfig":
         """Return the same with other devices and other noise."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 from engine.model.network import Network
+from hw_sim.chips.tile_mesh import Tile
 from hw_sim.counts import Key, OpCounts, WordCount, neuron_count
 from hw_sim.events import WAITS
 from hw_sim.prices.price import Parameters, Price
@@ -32,6 +33,8 @@ class Design:
     """Whether states are analog until they are read: input arrays then conduct in every step."""
     tiles: int = 1
     """Of cores, which wait for one another at a barrier."""
+    tile: Tile = (0, 0)
+    """Rows and columns of the largest array; 0 is without end."""
 
     @property
     def memory_bits(self) -> int:
@@ -186,7 +189,7 @@ class Bill:
         """Rounds of each phase, place and kind that takes time."""
         design, machine = self.design, self.technology.machine
         in_array = any(kind == "cell_read" for (_, _, kind), _ in self.counts)
-        mapped = Mapped(design.network, in_array, design.settles)
+        mapped = Mapped(design.network, in_array, design.settles, design.tile)
         rounds = {}
         for key, n in self.counts:
             if self.technology.takes_time(key[2]):

@@ -17,7 +17,7 @@ from hw_sim.prices.checks import (
     check_table,
 )
 
-PER = ("chip", "unit", "line", "array", "launch")
+PER = ("chip", "unit", "line", "array", "tile", "launch")
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,12 @@ class Resource:
 
     per: str = "chip"
     """`chip`; `unit`, at the end of a link where the work arrives; `line` of an array, a row or a
-    column; `array`, whose cells all work at once; or `launch`, for all units of a place and all
-    samples of a batch, and in an update for all weights of a place."""
+    column, and of each tile where arrays are cut; `array`, whose cells all work at once; `tile`,
+    a router; or `launch`, for all units of a place and all samples of a batch, and in an update
+    for all weights of a place."""
     count: int = 1
     shared_by: int = 1
-    """Units or lines that take turns with one."""
+    """Units or lines, of one tile, that take turns with one."""
 
     def turns(self, parts: int) -> int:
         """Return how many rounds it takes until each of so many parts had its turn."""
@@ -87,6 +88,8 @@ def _resource(where: str, kind: str, fields: Any, latencies: Collection[str]) ->
     check_table(where, fields, "with per")
     check_known(where, "field", fields, ("per", "count", "shared_by"))
     check_choice(where, "per", fields.get("per"), PER)
+    if fields["per"] == "tile" and kind != "hop":
+        raise TechnologyError(f"{where} is per tile: only a hop is worked off by routers.")
     for name in ("count", "shared_by"):
         check_count(where, name, fields.get(name, 1))
     return Resource(**fields)

@@ -1,0 +1,66 @@
+"""How many hops each pass of a crossbar takes, place by place: exact, whatever the states are."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.arrays import IntArray
+from engine.couplings.link import ONE, Link
+from engine.model.network import Network
+from hw_sim.chips.messages import Way, input_ways, readout_ways, recurrent_ways
+from hw_sim.chips.tile_mesh import Tile, tile_mesh
+from hw_sim.places import READOUT, places
+
+
+class Traffic(NamedTuple):
+    """Hops of one sample at each place, `(places,)`."""
+
+    input: IntArray
+    """Of its drive, in one set of arrays."""
+    step: IntArray
+    """Of one step without a nudge."""
+    readout: IntArray
+    """Of the read-out, once."""
+    errors: IntArray
+    """Of errors that are sent back through it, once."""
+    told: IntArray
+    """So that the synapses of all links see both their ends, once for each phase."""
+    corrected: IntArray
+    """So that those of the read-out see the errors; states have just been sent."""
+
+    def of_step(self, nudged: bool) -> IntArray:
+        """Return what one step of a relaxation sends."""
+        return self.step + nudged * (self.readout + self.errors)
+
+    def of_learning(self, energy: bool, cost: bool) -> IntArray:
+        """Return what the local rule of the energy and that of the read-out are told."""
+        return energy * self.told + cost * self.corrected
+
+
+@lru_cache(maxsize=64)
+def traffic_of(network: Network, tile: Tile, converts: bool = True) -> Traffic:
+    """Return what moves between the tiles of a network; without tiles nothing does."""
+    mesh, names = tile_mesh(network, tile, converts), places(network)
+
+    def summed(found: Iterable[tuple[str, IntArray]]) -> IntArray:
+        hops = np.zeros(len(names), np.int64)
+        for place, words in found:
+            hops[names.index(place)] += words.sum()
+        return hops
+
+    out = [way.link for way in readout_ways(network)]
+    return Traffic(
+        summed((way.ends[1], mesh.read(way)) for way in input_ways(network)),
+        summed((way.ends[1], mesh.read(way)) for way in recurrent_ways(network)),
+        summed((READOUT, mesh.read(Way(link))) for link in out),
+        summed((READOUT, mesh.read(Way(link, backwards=True))) for link in out),
+        summed((link.target, mesh.told(link)) for link in synaptic_links(network)),
+        summed((READOUT, mesh.sent(link, from_rows=False)) for link in out),
+    )
+
+
+def synaptic_links(network: Network) -> list[Link]:
+    """Return the links whose synapses lie in arrays, but for the read-out."""
+    return [link for link in network.links.values() if link.source != ONE]
