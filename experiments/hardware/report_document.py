@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from experiments.hardware.contest import Contest, Summary
 from experiments.hardware.cost_tables import cost_names, cost_sentence, cost_table
+from experiments.hardware.mapping import mapping_table, mappings, traffic_table
 from experiments.hardware.report_tables import (
     LEARNER_TITLES,
     break_even_tables,
@@ -17,8 +18,9 @@ from experiments.hardware.report_tables import (
     sensitivity_table,
     sweep_table,
 )
-from experiments.hardware.sample_tables import sample_table
+from experiments.hardware.sample_tables import priced_runs, sample_table
 from experiments.hardware.settings import RIVALS
+from experiments.hardware.throughput_tables import memory_table, throughput_table
 from experiments.hardware.trends import trends_table
 from experiments.reporting.document import (
     Block,
@@ -71,6 +73,7 @@ def build_document(
     """Put tables and figures in order; what there is nothing to say about is left out."""
     contests = summary.contests
     singles = [c for c in contests if c.rival == "backprop"]
+    runs, mapped = priced_runs(contests, summary.costs), mappings(summary)
     sections = (
         _section(
             "Results", learning_table(summary), headline_table(contests), cost_table(summary.costs)
@@ -79,7 +82,14 @@ def build_document(
         _section("Energy and power", figures.get("energy"), sample_table(contests, summary.costs)),
         _section("When does EqProp win?", *break_even_tables(contests), figures.get("break_even")),
         _section("Which prices decide?", sensitivity_table(contests), figures.get("sensitivity")),
-        _section("Time, memory, area, wear", resources_table(contests)),
+        _section(
+            "Mapping",
+            figures.get("floor_plan"),
+            mapping_table(mapped, runs),
+            traffic_table(mapped, runs),
+        ),
+        _section("Throughput", throughput_table(runs)),
+        _section("Time, memory, area, wear", resources_table(contests), memory_table(runs)),
         _section("Trends", trends_table(summary.sweeps), figures.get("pareto"), *_sweeps(summary)),
         _section(
             "Where the energy goes",

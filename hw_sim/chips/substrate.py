@@ -68,6 +68,11 @@ class Substrate(Backend):
         """How often a word would have left its width, by what happened to it."""
         return {}
 
+    @property
+    def core_work(self) -> IntArray:
+        """What each core did so far, `(5, cores)`; none where there are no cores."""
+        return np.zeros((5, 0), np.int64)
+
     def cores(self, units: int) -> int:
         """Return to how many cores a message to so many units goes; 0 without messages."""
         return 0

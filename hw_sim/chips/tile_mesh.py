@@ -79,6 +79,12 @@ def tiled_blocks(network: Network, tile: Tile) -> tuple[TiledBlock, ...]:
     return tuple(found)
 
 
+def tile_shapes(network: Network, tile: Tile) -> list[tuple[int, int]]:
+    """Return the rows and columns in use on every tile."""
+    spans = [block.used(k) for block in tiled_blocks(network, tile) for k in range(block.tiles)]
+    return [(rows.stop - rows.start, columns.stop - columns.start) for rows, columns in spans]
+
+
 def leaving(start: IntArray, end: IntArray, side: int) -> IntArray:
     """Return how many words leave each place of a square mesh, `(side^2,)`, if one goes each way.
 

@@ -10,7 +10,8 @@ from engine.arrays import IntArray
 from engine.couplings.link import ONE, Link
 from engine.model.network import Network
 from hw_sim.chips.messages import Way, input_ways, readout_ways, recurrent_ways
-from hw_sim.chips.tile_mesh import Tile, tile_mesh
+from hw_sim.chips.tile_mesh import Tile, TileMesh, tile_mesh
+from hw_sim.counts import OpCounts
 from hw_sim.places import READOUT, places
 
 
@@ -59,6 +60,37 @@ def traffic_of(network: Network, tile: Tile, converts: bool = True) -> Traffic:
         summed((link.target, mesh.told(link)) for link in synaptic_links(network)),
         summed((READOUT, mesh.sent(link, from_rows=False)) for link in out),
     )
+
+
+def words_passed(network: Network, tile: Tile, converts: bool, counts: OpCounts) -> IntArray:
+    """Return the words that left each tile in a run of EqProp, `(tiles,)`, from its counted hops.
+
+    All passes of a phase at a place send the same words on the same ways.
+    """
+    mesh = tile_mesh(network, tile, converts)
+    passed = mesh.sent_nothing
+    for (phase, place, kind), hops in counts:
+        if kind == "hop":
+            once = _words_of_pass(network, mesh, phase, place)
+            passed += hops // int(once.sum()) * once
+    return passed[: mesh.count]
+
+
+def _words_of_pass(network: Network, mesh: TileMesh, phase: str, place: str) -> IntArray:
+    """Return the words that leave each place of the mesh in one pass of a phase."""
+    if place == READOUT:
+        (way,) = readout_ways(network)
+        found = [mesh.read(way)]
+        if phase == "nudged":
+            found.append(mesh.read(Way(way.link, backwards=True)))
+        if phase == "learn":
+            found.append(mesh.sent(way.link, from_rows=False))
+    elif phase == "learn":
+        found = [mesh.told(link) for link in synaptic_links(network) if link.target == place]
+    else:
+        ways = input_ways(network) if phase == "input" else recurrent_ways(network)
+        found = [mesh.read(way) for way in ways if way.ends[1] == place]
+    return sum(found, mesh.sent_nothing)
 
 
 def synaptic_links(network: Network) -> list[Link]:

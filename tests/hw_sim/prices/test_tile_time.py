@@ -6,11 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 
+from engine.equilibrium import Relaxation
+from engine.model.builders import looped_mlp
+from engine.model.params import initial_params
 from hw_sim.chips.cells import CrossbarConfig
 from hw_sim.chips.crossbar import CrossbarBackend
 from hw_sim.counts import OpCounts, WordCount
-from hw_sim.prices.bill import Bill, Design, grouped
+from hw_sim.prices.bill import LEAKAGE, Bill, Design, grouped
 from hw_sim.prices.machine import Machine, Resource
+from hw_sim.prices.throughput import throughput
 from tests.hw_sim.chips.hand_mesh import HandMesh
 from tests.hw_sim.prices.test_schedule import (
     HIDDEN,
@@ -98,3 +102,34 @@ def test_a_wide_word_is_dearer_to_move() -> None:
     wide = replace(bill, design=replace(bill.design, state_bits=16))
     moved = [grouped(b.energy_parts(), "kind")["hop"] for b in (bill, wide)]
     np.testing.assert_allclose(moved[1], 2 * moved[0])
+
+
+def test_an_inference_of_784_256_10_takes_what_the_page_says() -> None:
+    """`docs/hardware.md`, tiles of 128 x 128 against whole arrays."""
+    network, rng, found = looped_mlp(784, 256, 10), np.random.default_rng(0), {}
+    for tile in (0, 128):
+        config = CrossbarConfig(read_noise=0.01, tile_rows=tile, tile_columns=tile)
+        chip = CrossbarBackend(network, initial_params(network, rng), config)
+        clamped = chip.clamp(rng.uniform(-1, 1, (1, 784)))
+        chip.predict(chip.settle(clamped, relaxation=Relaxation(20, 0.0)))
+        memory = chip.footprint.count(network, moments=2)
+        found[tile] = Bill(RRAM, Design(network, 8, 8, memory, tile=config.tile), chip.counts)
+    whole, cut = found[0], found[128]
+    assert [bill.counts.total("conversion") for bill in found.values()] == [11546, 24116]
+    times = [grouped(bill.latency_parts(), "kind") for bill in found.values()]
+    for time in times:
+        assert time["conversion"] == pytest.approx(4.4e-6)
+    shared = replace(cut, design=replace(cut.design, tile=(0, 0)))  # by all tiles of an array
+    assert grouped(shared.latency_parts(), "kind")["conversion"] == pytest.approx(8.9e-6, rel=0.01)
+    assert cut.counts.total("hop") == 44570
+    assert times[1]["hop"] == pytest.approx(2.9e-6, rel=0.01)
+    assert [bill.latency_s for bill in found.values()] == pytest.approx([5.5e-6, 8.4e-6], rel=0.01)
+    assert [bill.energy_j for bill in found.values()] == pytest.approx([0.30e-6, 1.12e-6], rel=0.01)
+    parts = grouped(cut.energy_parts(), "kind")
+    assert parts["hop"] / cut.energy_j == pytest.approx(0.026, abs=5e-4)
+    assert parts[LEAKAGE] / cut.energy_j == pytest.approx(0.75, abs=5e-3)
+    areas = [1e6 * bill.area_sum().nominal for bill in found.values()]
+    assert areas == pytest.approx([2.5, 8.6], rel=0.02)
+    rates = [throughput(bill, 1) for bill in (whole, cut)]
+    assert [rate.alone for rate in rates if rate] == pytest.approx([181e3, 119e3], rel=0.01)
+    assert [rate.pipelined for rate in rates if rate] == pytest.approx([227e3, 227e3], rel=0.01)
