@@ -196,18 +196,8 @@ class CrossbarBackend(Substrate):
         tally[:, HOP] += len(seen) * self._traffic.readout
         return errors
 
-    def _accumulate(
-        self,
-        clamped: Clamped,
-        equilibrium: Equilibrium,
-        gradient: FloatArray,
-        energy: float,
-        cost: float,
-    ) -> None:
-        super()._accumulate(clamped, equilibrium, gradient, energy, cost)
-        tally = self._tally()
-        tally[:, HOP] += len(clamped.x) * self._traffic.of_learning(energy != 0.0, cost != 0.0)
-        self._count("learn", tally)
+    def _learning_hops(self, energy: bool, cost: bool) -> IntArray:
+        return self._traffic.of_learning(energy, cost)
 
     def record_relaxation(
         self, x: FloatArray, y: FloatArray, beta: float, steps: int, trace: Trace
