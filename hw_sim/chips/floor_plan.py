@@ -23,7 +23,7 @@ class Spot:
     """Lines of a tile that are in use; a core has a column of neurons."""
     used: int
     room: int
-    """Cells or neurons."""
+    """Pairs of cells, or neurons."""
     synapses: int
     """That lie here: pairs of cells, or those that end at its neurons, at all their positions."""
 
@@ -62,10 +62,9 @@ def on_tiles(network: Network, tile: Tile) -> FloorPlan:
     for block in blocks:
         for number in range(block.tiles):
             rows, columns = (span.stop - span.start for span in block.used(number))
-            pairs = rows * columns
-            room = 2 * shape[0] * shape[1]
-            spots.append(Spot(block.link.block, rows, columns, 2 * pairs, room, pairs))
-    return FloorPlan("tile", shape, "cells", "words passed on", tuple(spots))
+            pairs, room = rows * columns, shape[0] * shape[1]
+            spots.append(Spot(block.link.block, rows, columns, pairs, room, pairs))
+    return FloorPlan("tile", shape, "pairs", "words passed on", tuple(spots))
 
 
 def on_cores(network: Network, per_core: int) -> FloorPlan:

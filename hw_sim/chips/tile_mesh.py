@@ -3,9 +3,8 @@
 A tile is a pair of arrays, of `g+` and of `g-`, and holds a part of one block. Tiles lie on the
 mesh in the order of the blocks, row by row of a block. Every unit has a home, the tile on which its
 words are kept. A word goes from there to each tile that it drives, and what the tiles of a column
-converted goes home to be added up; a hop is one word that moves on to the next tile, along its row
-of the mesh first. Currents that join before a converter are no words, and nothing moves without
-tiles.
+converted goes home to be added up; a hop is one word that moves on to the next tile. Currents that
+join before a converter are no words, and nothing moves without tiles.
 """
 
 from collections.abc import Sequence
@@ -85,21 +84,25 @@ def tile_shapes(network: Network, tile: Tile) -> list[tuple[int, int]]:
     return [(rows.stop - rows.start, columns.stop - columns.start) for rows, columns in spans]
 
 
-def leaving(start: IntArray, end: IntArray, side: int) -> IntArray:
-    """Return how many words leave each place of a square mesh, `(side^2,)`, if one goes each way.
+def leaving(start: IntArray, end: IntArray, count: int) -> IntArray:
+    """Return how many words leave each of `count` tiles, `(count,)`, if one goes each way.
 
-    `start` and `end` are tiles, one for each word; words go along a row of the mesh and then along
-    a column. The sum is the number of hops.
+    `start` and `end` are tiles, one for each word. Words go along their row of the mesh and then
+    along a column; from the last row, which may not be full, they leave along their column. The sum
+    is the number of hops.
     """
+    side = side_of(count)
     (y, x), (to_y, to_x) = np.divmod(start, side), np.divmod(end, side)
+    is_last = y == (count - 1) // side
+    row, column = np.where(is_last, to_y, y), np.where(is_last, x, to_x)
     # Marks where words begin and cease to leave tiles; running sums then count them.
-    across, down = (np.zeros((side + 1, side + 1), np.int64) for _ in range(2))
-    for marks, line, here, there in ((across, y, x, to_x), (down, to_x, y, to_y)):
+    across, down = (np.zeros((side, side + 1), np.int64) for _ in range(2))
+    for marks, line, here, there in ((across, row, x, to_x), (down, column, y, to_y)):
         onward = there > here
         np.add.at(marks, (line, np.where(onward, here, there + 1)), there != here)
         np.add.at(marks, (line, np.where(onward, there, here + 1)), -(there != here).astype(int))
-    passed: IntArray = across.cumsum(1)[:side, :side] + down.cumsum(1)[:side, :side].T
-    return passed.reshape(-1)
+    passed: IntArray = across.cumsum(1)[:, :side] + down.cumsum(1)[:, :side].T
+    return passed.reshape(-1)[:count]
 
 
 class TileMesh:
@@ -113,18 +116,17 @@ class TileMesh:
         self.converts, self.is_cut = converts, any(tile)
         self.blocks = {block.link.block: block for block in tiled_blocks(network, tile)}
         self.count = sum(block.tiles for block in self.blocks.values())
-        self.side = side_of(self.count)
         self.homes = _homes(network, tuple(self.blocks.values()))
         """Of each unit of a layer, of the inputs and of the outputs: the tile of its words."""
 
     def driven(self, way: Way) -> IntArray:
-        """Return the words that leave each tile so that a way is driven, `(side^2,)`."""
+        """Return the words that leave each tile so that a way is driven, `(tiles,)`."""
         if way.ends[0] in (INPUT, OUTPUT) or self.converts:
             return self.sent(way.link, from_rows=not way.backwards)
         return self.sent_nothing
 
     def joined(self, way: Way) -> IntArray:
-        """Return the words that leave each tile to be added up at home, `(side^2,)`.
+        """Return the words that leave each tile to be added up at home, `(tiles,)`.
 
         Where the lines that join lie on one tile, their currents do, and no word moves.
         """
@@ -133,14 +135,14 @@ class TileMesh:
         if not (self.is_cut and self.converts and parts > 1):
             return self.sent_nothing
         home, tiles = self._crossed(block, rows=way.backwards)
-        return leaving(tiles, np.broadcast_to(home, tiles.shape), self.side)
+        return leaving(tiles, np.broadcast_to(home, tiles.shape), self.count)
 
     def read(self, way: Way) -> IntArray:
         """Return the words that leave each tile for one read of an array at all its positions."""
         return self.driven(way) + self.joined(way)
 
     def told(self, link: Link) -> IntArray:
-        """Return the words that leave each tile so that synapses see both ends, `(side^2,)`."""
+        """Return the words that leave each tile so that synapses see both ends, `(tiles,)`."""
         return self.sent(link, from_rows=True) + self.sent(link, from_rows=False)
 
     def sent(self, link: Link, from_rows: bool) -> IntArray:
@@ -148,12 +150,12 @@ class TileMesh:
         if not self.is_cut:
             return self.sent_nothing
         home, tiles = self._crossed(self.blocks[link.block], from_rows)
-        return leaving(np.broadcast_to(home, tiles.shape), tiles, self.side)
+        return leaving(np.broadcast_to(home, tiles.shape), tiles, self.count)
 
     @property
     def sent_nothing(self) -> IntArray:
         """No word leaves any tile."""
-        return np.zeros(self.side**2, np.int64)
+        return np.zeros(self.count, np.int64)
 
     def _crossed(self, block: TiledBlock, rows: bool) -> tuple[IntArray, IntArray]:
         """Return the home of each word of the rows or columns, and the tiles it crosses.

@@ -73,11 +73,11 @@ def words_passed(network: Network, tile: Tile, converts: bool, counts: OpCounts)
         if kind == "hop":
             once = _words_of_pass(network, mesh, phase, place)
             passed += hops // int(once.sum()) * once
-    return passed[: mesh.count]
+    return passed
 
 
 def _words_of_pass(network: Network, mesh: TileMesh, phase: str, place: str) -> IntArray:
-    """Return the words that leave each place of the mesh in one pass of a phase."""
+    """Return the words that leave each tile in one pass of a phase."""
     if place == READOUT:
         (way,) = readout_ways(network)
         found = [mesh.read(way)]

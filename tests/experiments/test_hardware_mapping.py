@@ -55,7 +55,7 @@ def test_the_floor_plan_of_every_chip_with_tiles_or_cores_is_in_the_report(repor
     for part in (
         "plots/floor_plan.png",
         "8 tiles",
-        "4 x 3 cells",
+        "4 x 3 pairs",
         "3 cores",
         "Traffic on the mesh",
     ):

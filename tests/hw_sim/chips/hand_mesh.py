@@ -15,6 +15,21 @@ Tile = tuple[int, int, int]
 """Block, and its row and column among the tiles of the block."""
 
 
+def walked(start: int, end: int, count: int) -> list[int]:
+    """Tiles that a word leaves: along its row first, but along its column out of the last row."""
+    side = ceil(sqrt(count))
+    (y, x), (to_y, to_x) = divmod(start, side), divmod(end, side)
+    left, is_last = [], y == (count - 1) // side
+    while (y, x) != (to_y, to_x):
+        left.append(side * y + x)
+        assert left[-1] < count, "there is no tile"
+        if x == to_x or (is_last and y != to_y):
+            y += 1 if to_y > y else -1
+        else:
+            x += 1 if to_x > x else -1
+    return left
+
+
 class HandMesh:
     """Tiles in the order of the blocks on a square mesh; ends of blocks are lists of words."""
 
@@ -79,15 +94,9 @@ class HandMesh:
 
     def busiest(self, journeys: Sequence[tuple[int, int]]) -> int:
         """Words that leave the place of the mesh which most of them leave, step by step."""
-        passed = Counter[tuple[int, int]]()
+        passed = Counter[int]()
         for start, end in journeys:
-            (y, x), (to_y, to_x) = divmod(start, self.side), divmod(end, self.side)
-            while x != to_x:
-                passed[y, x] += 1
-                x += 1 if to_x > x else -1
-            while y != to_y:
-                passed[y, x] += 1
-                y += 1 if to_y > y else -1
+            passed.update(walked(start, end, len(self.number)))
         return max(passed.values(), default=0)
 
     def _crossings(self, name: str, rows: bool) -> list[tuple[int, int]]:

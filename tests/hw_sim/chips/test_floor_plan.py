@@ -15,6 +15,8 @@ from hw_sim.chips.spiking import SpikingBackend, SpikingConfig
 from hw_sim.prices.bill import Bill, Design
 from hw_sim.prices.technology import shipped_technologies
 from tests.hw_sim.chips.hand_chip import NETWORKS
+from tests.hw_sim.chips.patches import NETWORKS as SHARED
+from tests.hw_sim.chips.patches import batch_of, params_of
 
 
 def test_784_256_10_fills_most_of_twenty_tiles() -> None:
@@ -64,6 +66,21 @@ def test_words_passed_on_are_all_hops_that_were_counted() -> None:
     assert len(busy) == len(plan.spots) == 3 * 3 + 2 * 3 + 2
     assert busy.sum() == chip.counts.total("hop") > 0
     assert isinstance(chip, CrossbarBackend)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_words_passed_on_are_all_hops_of_a_training_step(name: str) -> None:
+    """Of shared blocks and of several layers, in all phases, on a mesh that is not full."""
+    network, (x, y) = SHARED[name], batch_of(SHARED[name])
+    settings = CrossbarConfig(tile_rows=2, tile_columns=3)
+    chip = CrossbarBackend(network, params_of(network), settings)
+    clamped, gradient = chip.clamp(x, y), np.zeros(network.size)
+    for beta, cost in ((0.0, 1.0), (0.25, 0.0)):
+        settled = chip.settle(clamped, beta, Relaxation(3, 0.0))
+        chip.accumulate(clamped, settled, gradient, energy=beta, cost=cost)
+    chip.predict(settled)
+    busy = settings.hot_spots(network, chip.counts, chip.core_work)
+    assert busy.sum() == chip.counts.total("hop") > 0
 
 
 def test_the_work_of_cores_is_all_that_was_counted() -> None:

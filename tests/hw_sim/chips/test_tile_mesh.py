@@ -12,7 +12,7 @@ from hw_sim.chips.arrays import arrays
 from hw_sim.chips.messages import Way
 from hw_sim.chips.tile_mesh import TileMesh, leaving, tile_mesh, tiled_blocks
 from hw_sim.chips.tile_traffic import traffic_of
-from tests.hw_sim.chips.hand_mesh import HandMesh
+from tests.hw_sim.chips.hand_mesh import HandMesh, walked
 from tests.hw_sim.chips.patches import NETWORKS
 
 
@@ -24,7 +24,7 @@ def test_784_256_10_lies_on_twenty_tiles_of_128() -> None:
     assert [block.first for block in blocks.values()] == [0, 14, 18]
     assert blocks["W_in"].used(13) == (slice(768, 784), slice(128, 256))
     mesh, hand = tile_mesh(network, (128, 128)), HandMesh(network, 128, 128)
-    assert (mesh.count, mesh.side) == (20, 5)
+    assert mesh.count == 20
     for name, back in product(blocks, (False, True)):
         way = Way(blocks[name].link, back)
         assert mesh.driven(way).sum() == hand.driven(name, back)
@@ -33,19 +33,14 @@ def test_784_256_10_lies_on_twenty_tiles_of_128() -> None:
         assert mesh.joined(way).max() == hand.busiest(hand.to_join(name, back))
 
 
-def test_words_leave_every_place_on_their_way() -> None:
-    side, rng = 4, np.random.default_rng(0)
-    start, end = rng.integers(side**2, size=(2, 50))
-    expected = np.zeros((side, side), int)
+@pytest.mark.parametrize("count", [1, 2, 7, 10, 16, 17])
+def test_words_leave_every_tile_on_their_way(count: int) -> None:
+    """Whether or not the last row of the mesh is full."""
+    start, end = np.random.default_rng(0).integers(count, size=(2, 200))
+    expected = np.zeros(count, int)
     for a, b in zip(start.tolist(), end.tolist(), strict=True):
-        (y, x), (to_y, to_x) = divmod(a, side), divmod(b, side)
-        while (y, x) != (to_y, to_x):
-            expected[y, x] += 1
-            if x != to_x:
-                x += 1 if to_x > x else -1
-            else:
-                y += 1 if to_y > y else -1
-    np.testing.assert_array_equal(leaving(start, end, side), expected.ravel())
+        np.add.at(expected, np.array(walked(a, b, count), int), 1)
+    np.testing.assert_array_equal(leaving(start, end, count), expected)
 
 
 def one_by_one(mesh: TileMesh, link: Link, tile: tuple[int, int], rows: bool) -> int:
@@ -61,8 +56,7 @@ def one_by_one(mesh: TileMesh, link: Link, tile: tuple[int, int], rows: bool) ->
             home = int(mesh.homes[link.source if rows else link.target][unit])
             for other in range(wide if rows else high):
                 at = (k // down) * wide + other if rows else other * wide + k // across
-                y, x = np.subtract(divmod(home, mesh.side), divmod(first + at, mesh.side))
-                hops += abs(int(y)) + abs(int(x))
+                hops += len(walked(home, first + at, mesh.count))
     return hops
 
 
