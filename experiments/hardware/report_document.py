@@ -45,8 +45,9 @@ METHOD = (
     "Every product that adds to a gradient reads and writes its word in memory. A design that sums "
     "in registers would pay less.",
     "Leakage and idle power are paid for the whole time of a run, where a technology states them.",
-    "Not priced: clock, control, drivers and wires but for those between tiles and cores, the host, "
-    "and the calculation of the spectral cap. Op-count tables understate digital logic by 4 to 11 times.",
+    "Not priced: clock, control, drivers and wires but for those between tiles and cores, the "
+    "host, and the calculation of the spectral cap. Op-count tables understate digital logic by 4 "
+    "to 11 times.",
     "Time is that of the machine that a technology states: stages follow one another, and only "
     "what it lists behind a stage takes no time of its own.",
     "Event-driven cores work side by side: a step lasts as long as its busiest core and a barrier.",
