@@ -6,6 +6,7 @@ Roff / Ron and over defects. Every price has a source and a range; --technology 
   python -m experiments.hardware --substrate digital --bits 8 6
   python -m experiments.hardware --network conv --no-sweeps
   python -m experiments.hardware --set crossbar.stuck=0.05 --set epochs=5 --no-sweeps
+  python -m experiments.hardware --tiles 128x128 --neurons-per-core 64 --no-sweeps
   python -m experiments.hardware --technology my.toml --technology rram_crossbar
   python -m experiments.hardware --compare a/report.json b/report.json
   python -m experiments.hardware --explain mac --technology digital_45nm --substrate digital
@@ -62,7 +63,9 @@ from experiments.tasks import (
     task_from_file,
 )
 from hw_sim.chips.catalogue import CHIPS
+from hw_sim.chips.crossbar import CROSSBAR
 from hw_sim.chips.digital import DIGITAL
+from hw_sim.chips.spiking import SPIKING
 from hw_sim.prices.checks import TechnologyError
 from hw_sim.prices.technology import (
     Technology,
@@ -176,6 +179,13 @@ def _settings(options: argparse.Namespace) -> Settings:
         weight, state = options.bits[0], options.bits[-1]
         widths = [f"{DIGITAL.name}.weight_bits={weight}", f"{DIGITAL.name}.state_bits={state}"]
         settings = changed(settings, widths[: len(options.bits)])
+    if options.tiles:
+        rows, columns = options.tiles
+        sizes = [f"{CROSSBAR.name}.tile_rows={rows}", f"{CROSSBAR.name}.tile_columns={columns}"]
+        settings = changed(settings, sizes)
+    if options.neurons_per_core is not None:
+        held = f"{SPIKING.name}.neurons_per_core={options.neurons_per_core}"
+        settings = changed(settings, [held])
     for learner, chip in product(
         LEARNERS, CHIPS
     ):  # refuse what the engine refuses, before any work
@@ -236,6 +246,15 @@ def _percentage(text: str) -> float:
     return value
 
 
+def _tile_size(text: str) -> tuple[int, int]:
+    rows, _, columns = text.partition("x")
+    if not (rows.isdecimal() and columns.isdecimal() and int(rows) and int(columns)):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a number of rows and of columns, such as 128x128"
+        )
+    return int(rows), int(columns)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("experiments.hardware", __doc__)
     add = parser.add_argument
@@ -249,6 +268,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--substrate", action="append", metavar="NAME", help=f"{', '.join(CHIPS)} (all)")
     add("--bits", type=int, nargs="+", metavar="N", help="digital: bits of a weight, of a state")
+    add("--tiles", type=_tile_size, metavar="RxC", help="crossbar: largest array, such as 128x128")
+    add("--neurons-per-core", type=int, metavar="N", help="spiking: neurons on a core (32)")
     add(
         "--technology", action="append", metavar="NAME|FILE",
         help="price in this technology, my .toml, Accelergy's ERT or SANA-FE's .yaml in place of "

@@ -13,7 +13,7 @@ from experiments.hardware.settings import RIVALS
 from experiments.reporting.number_text import in_units
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.settings import ChipSettings
-from hw_sim.counts import OpCounts
+from hw_sim.counts import OpCounts, WordCount
 from hw_sim.prices.bill import Bill, Design
 from hw_sim.prices.break_even import (
     Swing,
@@ -122,13 +122,16 @@ def check_prices(
     technologies: Mapping[str, Technology],
     chosen: Sequence[str] | None,
 ) -> None:
-    """Refuse a technology that lacks the price of an event, or its time, before any work."""
+    """Refuse a technology that lacks a price, a time or an area that is needed, before any work."""
     for substrate in substrates:
         events = (*CHIPS[substrate].events, *chips[substrate].more_events)
         for name in chosen or CHIPS[substrate].technologies:
             for kind in events:
                 technologies[name].price("energy", kind)
                 technologies[name].takes_time(kind)
+            if technologies[name].prices["area"]:
+                for part in chips[substrate].more_parts:
+                    technologies[name].price("area", part)
 
 
 def scaled(value: Range, factor: float) -> Range:
@@ -270,7 +273,8 @@ def _bills(
         trained += outcome.counts_at(epoch)
         once += OpCounts.from_rows(tuple(row) for row in outcome.inference)
     worn = max(o.curve[e - 1].most_writes for o, e in zip(group, epochs, strict=True))
-    return Bill(technology, design, trained, worn), Bill(technology, design, once)
+    batch = group[0].settings["batch_size"]
+    return Bill(technology, design, trained, worn, batch), Bill(technology, design, once)
 
 
 def _mean_steps(group: Group, goal: float) -> float:
@@ -280,9 +284,14 @@ def _mean_steps(group: Group, goal: float) -> float:
 def design_of(outcome: Outcome, network: Network) -> Design:
     """Return what the prices of a run scale with; a rival has the widths of its opponent."""
     settings = CHIPS[outcome.substrate].settings_from(outcome.settings[outcome.substrate])
-    settles = outcome.learner == "eqprop" and settings.stays_analog
-    tiles = settings.tiles(network)
-    return Design(network, *settings.word_bits, outcome.memory, settles, tiles)
+    return design_on(settings, network, outcome.memory, outcome.learner)
+
+
+def design_on(settings: ChipSettings, network: Network, memory: WordCount, learner: str) -> Design:
+    """Return a network on a chip; the states of a rival are never analog."""
+    settles = learner == "eqprop" and settings.stays_analog
+    tiles = settings.tiles(network), settings.tile
+    return Design(network, *settings.word_bits, memory, settles, *tiles)
 
 
 def accuracy_spread(outcomes: Sequence[Outcome]) -> tuple[float, float]:

@@ -16,7 +16,7 @@ def cost_table(costs: Sequence[Cost]) -> Table:
     """Energy, time and area of training to the target and of one inference."""
     rows = []
     for cost in costs:
-        area = cost.trained.area()
+        area, wear = cost.trained.area(), cost.trained.wear()
         rows.append(
             (
                 *cost_names(cost),
@@ -26,11 +26,12 @@ def cost_table(costs: Sequence[Cost]) -> Table:
                 range_text(scaled(cost.once.latency(), 1 / cost.inferences), "s"),
                 number(cost.trained.design.memory_bits / 8192, 1),
                 NONE if area is None else ratio_text(scaled(area, 1e6)),
+                NONE if wear is None else ratio_text(wear),
             )
         )
     header = (
         "Substrate", "Technology", "Training: energy", "Training: time", "Inference: energy",
-        "Inference: time", "KiB", "Area, mm²",
+        "Inference: time", "KiB", "Area, mm²", "Writes / endurance",
     )  # fmt: skip
     caption = (
         "Training is until the target accuracy, inference a mean over the test part. In brackets "
@@ -52,7 +53,7 @@ def cost_sentence(costs: Sequence[Cost]) -> str:
 def cost_values(cost: Cost) -> dict[str, Any]:
     """Return a cost of one training and one inference as plain values."""
     area, seeds, tests = cost.trained.area(), cost.seeds, cost.inferences
-    power = cost.trained.power()
+    power, wear = cost.trained.power(), cost.trained.wear()
     return {
         "substrate": cost.substrate,
         "technology": cost.technology.name,
@@ -63,6 +64,7 @@ def cost_values(cost: Cost) -> dict[str, Any]:
         "power_w": None if power is None else asdict(power),
         "memory": asdict(cost.trained.design.memory) | {"bits": cost.trained.design.memory_bits},
         "area_m2": None if area is None else asdict(area),
+        "wear": None if wear is None else asdict(wear),
         "energy_j_by_place": {
             name: value / seeds
             for name, value in grouped(cost.trained.energy_parts(), "place").items()

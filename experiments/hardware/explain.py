@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from engine.errors import EngineError, NudgeWarning, shown
 from engine.learning.training import fit, train_step
+from experiments.hardware.contest import design_on
 from experiments.hardware.job import Job, make_rival, make_substrate, network_of
 from experiments.hardware.report_tables import price_text
 from experiments.hardware.settings import NETWORKS, RIVALS, Settings
 from experiments.tasks import Task
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.counts import optimizer_counts
-from hw_sim.prices.bill import Bill, Design
+from hw_sim.prices.bill import Bill
 from hw_sim.prices.break_even import sensitivities
 from hw_sim.prices.price import Price
 from hw_sim.prices.reading import ENTRIES
@@ -68,8 +69,7 @@ def one_batch(job: Job, technology: Technology) -> Bill:
         fit(chip, x, y, training, step=rival or train_step)
     moments, chip_settings = training.optimizer.moments, settings.chips[job.substrate]
     memory = rival.words(chip, moments) if rival else chip.footprint.count(network, moments)
-    settles = rival is None and chip_settings.stays_analog
-    design = Design(network, *chip_settings.word_bits, memory, settles)
+    design = design_on(chip_settings, network, memory, job.learner)
     counts = chip.counts + optimizer_counts(network, training.optimizer, 1)
     return Bill(technology, design, counts)
 

@@ -69,6 +69,8 @@ class Outcome:
     memory: WordCount
     settings: dict[str, Any]
     saturations: dict[str, int]
+    core_work: list[list[int]]
+    """Of all inferences of the test part, of every core."""
 
     def counts_at(self, epoch: int) -> OpCounts:
         """Return everything that training did up to the end of an epoch."""
@@ -124,13 +126,14 @@ def run_job(job: Job) -> Outcome:
         warnings.simplefilter("ignore", NudgeWarning)  # what a large beta does is measured
         step = rival or train_step
         fit(chip, split.x_train, split.y_train, training, on_epoch=on_epoch, step=step)
-        before = chip.counts.copy()
+        before, idle = chip.counts.copy(), chip.core_work
         accuracy = _accuracy(chip, rival, split.x_test, split.y_test, settings)
     moments = training.optimizer.moments
     memory = rival.words(chip, moments) if rival else chip.footprint.count(network, moments)
     return Outcome(
         job.learner, job.substrate, job.label, job.seed, accuracy, len(split.y_test),
         tuple(curve), (chip.counts - before).rows(), memory, settings.values(), chip.saturated,
+        (chip.core_work - idle).tolist(),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from experiments.hardware.contest import Contest, Summary
 from experiments.hardware.cost_tables import cost_names, cost_sentence, cost_table
 from experiments.hardware.device_fit import device_of, device_table
+from experiments.hardware.mapping import mapping_table, mappings, traffic_table
 from experiments.hardware.published_tables import (
     differences,
     published_figures,
@@ -23,8 +24,9 @@ from experiments.hardware.report_tables import (
     sensitivity_table,
     sweep_table,
 )
-from experiments.hardware.sample_tables import sample_table
+from experiments.hardware.sample_tables import priced_runs, sample_table
 from experiments.hardware.settings import RIVALS
+from experiments.hardware.throughput_tables import memory_table, throughput_table
 from experiments.hardware.trends import trends_table
 from experiments.reporting.document import (
     Block,
@@ -49,8 +51,9 @@ METHOD = (
     "Every product that adds to a gradient reads and writes its word in memory. A design that sums "
     "in registers would pay less.",
     "Leakage and idle power are paid for the whole time of a run, where a technology states them.",
-    "Not priced: clock, control, wires and drivers, the host, and the calculation of the "
-    "spectral cap. Op-count tables understate digital logic by 4 to 11 times.",
+    "Not priced: clock, control, drivers and wires but for those between tiles and cores, the "
+    "host, and the calculation of the spectral cap. Op-count tables understate digital logic by 4 "
+    "to 11 times.",
     "Time is that of the machine that a technology states: stages follow one another, and only "
     "what it lists behind a stage takes no time of its own.",
     "Event-driven cores work side by side: a step lasts as long as its busiest core and a barrier.",
@@ -77,6 +80,7 @@ def build_document(
     """Put tables and figures in order; what there is nothing to say about is left out."""
     contests = summary.contests
     singles = [c for c in contests if c.rival == "backprop"]
+    runs, mapped = priced_runs(contests, summary.costs), mappings(summary)
     sections = (
         _section(
             "Results", learning_table(summary), headline_table(contests), cost_table(summary.costs)
@@ -85,7 +89,14 @@ def build_document(
         _section("Energy and power", figures.get("energy"), sample_table(contests, summary.costs)),
         _section("When does EqProp win?", *break_even_tables(contests), figures.get("break_even")),
         _section("Which prices decide?", sensitivity_table(contests), figures.get("sensitivity")),
-        _section("Time, memory, area, wear", resources_table(contests)),
+        _section(
+            "Mapping",
+            figures.get("floor_plan"),
+            mapping_table(mapped, runs),
+            traffic_table(mapped, runs),
+        ),
+        _section("Throughput", throughput_table(runs)),
+        _section("Time, memory, area, wear", resources_table(contests), memory_table(runs)),
         _section("Trends", trends_table(summary.sweeps), figures.get("pareto"), *_sweeps(summary)),
         _section(
             "Where the energy goes",

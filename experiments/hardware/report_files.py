@@ -10,6 +10,7 @@ from rich.text import Text
 
 from experiments.hardware.contest import Contest, Summary, scaled
 from experiments.hardware.cost_tables import cost_table, cost_values
+from experiments.hardware.mapping import ChipMapping, mapping_table, mappings
 from experiments.hardware.published import publications
 from experiments.hardware.report_document import build_document, lead_sentences
 from experiments.hardware.report_plots import draw_plots
@@ -18,7 +19,8 @@ from experiments.hardware.report_tables import (
     headline_table,
     learning_table,
 )
-from experiments.hardware.sample_tables import sample_table, training_samples
+from experiments.hardware.sample_tables import priced_runs, sample_table, training_samples
+from experiments.hardware.throughput_tables import throughput_table, throughput_values
 from experiments.hardware.trends import trends_table
 from experiments.records import write_text
 from experiments.reporting.html_page import render_html
@@ -54,9 +56,11 @@ def write_report(
 
 def print_summary(summary: Summary, console: Console) -> None:
     """Print the main tables and what is missing."""
+    runs = priced_runs(summary.contests, summary.costs)
     tables = [
         learning_table(summary), headline_table(summary.contests), cost_table(summary.costs),
-        sample_table(summary.contests, summary.costs),
+        sample_table(summary.contests, summary.costs), throughput_table(runs),
+        mapping_table(mappings(summary), runs),
         *break_even_tables(summary.contests), trends_table(summary.sweeps),
     ]  # fmt: skip
     for table in tables:
@@ -81,6 +85,12 @@ def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> s
         "contests": [_contest_values(contest) for contest in summary.contests],
         "costs": [cost_values(cost) for cost in summary.costs],
         "published": [asdict(f) | {"ratio": f.ratio} for p in publications() for f in p.figures],
+        "throughputs": [
+            {"substrate": run.substrate, "technology": run.technology.name, "learner": run.learner}
+            | throughput_values(run)
+            for run in priced_runs(summary.contests, summary.costs)
+        ],
+        "mappings": [_mapping_values(mapping) for mapping in mappings(summary)],
         "runs": [asdict(o) for group in summary.outcomes.values() for o in group],
         "sweeps": [asdict(outcome) for outcome in summary.sweeps],
     }
@@ -126,6 +136,13 @@ def _contest_values(contest: Contest) -> dict[str, Any]:
         "break_even": contest.break_even(),
         "break_even_times": contest.break_even_times(),
     }
+
+
+def _mapping_values(mapping: ChipMapping) -> dict[str, Any]:
+    plan = asdict(mapping.plan)
+    for spot, busy in zip(plan["spots"], mapping.busy.tolist(), strict=True):
+        spot["busy"] = busy
+    return {"substrate": mapping.substrate, "utilisation": mapping.plan.utilisation} | plan
 
 
 def _power(bill: Bill) -> dict[str, float] | None:

@@ -10,6 +10,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from experiments.hardware.contest import Contest, Summary, accuracy_spread, design_of
 from experiments.hardware.device_fit import device_of, draw_device
+from experiments.hardware.floor_plan_plot import draw_floor_plans
+from experiments.hardware.mapping import mappings
 from experiments.reporting.number_text import in_units
 from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import (
@@ -57,6 +59,14 @@ def draw_plots(summary: Summary, technologies: Mapping[str, Technology]) -> list
             "Energy of one training to the target, at nominal prices, in each technology. Traffic "
             "is messages, hops and words that cross the border of the chip.",
             lambda: draw_energy(summary),
+        ),
+        (
+            "floor_plan",
+            "Floor plan",
+            "EqProp on the tiles or cores of its chips, in their order on a square mesh. The lines "
+            "or neurons in use are filled; dots are hot spots, their areas in proportion to what "
+            "was counted in the inferences of the first seed.",
+            lambda: draw_floor_plans(mappings(summary)),
         ),
         (
             "pareto",

@@ -26,7 +26,7 @@ class Run(NamedTuple):
 def sample_table(contests: Sequence[Contest], costs: Sequence[Cost]) -> Table:
     """Energy and time of an inference and of a training sample, and the average power."""
     rows = []
-    for run in _runs(contests, costs):
+    for run in priced_runs(contests, costs):
         rows.append(_row(run, LEARNER_TITLES[run.learner]))
         if run.technology.machine.batch > 1:
             alone = run.trained.one_at_a_time(), run.once.one_at_a_time()
@@ -65,7 +65,7 @@ def power_text(bill: Bill) -> str:
     return text
 
 
-def _runs(contests: Sequence[Contest], costs: Sequence[Cost]) -> list[Run]:
+def priced_runs(contests: Sequence[Contest], costs: Sequence[Cost]) -> list[Run]:
     """Every learner once, EqProp first."""
     runs: dict[tuple[str, str, str], Run] = {}
     for c in contests:

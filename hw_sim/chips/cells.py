@@ -11,8 +11,12 @@ import numpy as np
 from engine.arrays import BoolArray, FloatArray, IntArray
 from engine.border import checked
 from engine.errors import EngineError
+from engine.model.network import Network
 from hw_sim.chips.devices import load_device
+from hw_sim.chips.floor_plan import FloorPlan, on_tiles
 from hw_sim.chips.settings import BESIDE_BITS, ChipSettings, check_between, check_bits
+from hw_sim.chips.tile_traffic import words_passed
+from hw_sim.counts import OpCounts
 
 OWNER = "the crossbar"
 
@@ -107,8 +111,22 @@ class CrossbarConfig(ChipSettings):
 
     @property
     def more_events(self) -> tuple[str, ...]:
-        """Words of tiles are added up."""
-        return ("addition",) if any(self.tile) else ()
+        """Words of tiles move and are added up."""
+        return ("addition", "hop") if any(self.tile) else ()
+
+    @property
+    def more_parts(self) -> tuple[str, ...]:
+        """Each tile has converters and a router of its own."""
+        return ("converter", "tile") if any(self.tile) else ()
+
+    def floor_plan(self, network: Network) -> FloorPlan | None:
+        """Return its tiles, unless arrays have no end."""
+        return on_tiles(network, self.tile) if any(self.tile) else None
+
+    def hot_spots(self, network: Network, counts: OpCounts, core_work: IntArray) -> FloatArray:
+        """Return the words that each tile passed on."""
+        passed = words_passed(network, self.tile, self.convert_each_step, counts)
+        return passed.astype(np.float64)
 
     def with_seed(self, seed: int) -> "CrossbarConfig":
         """Return the same with other devices and other noise."""

@@ -39,9 +39,18 @@ from hw_sim.chips.messages import (
     wires,
 )
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
+from hw_sim.chips.tile_traffic import traffic_of
 from hw_sim.chips.wires import seen_conductances
 from hw_sim.counts import Footprint
-from hw_sim.events import CONVERSION, RANDOM, STATE_WRITE, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE
+from hw_sim.events import (
+    CONVERSION,
+    HOP,
+    RANDOM,
+    STATE_WRITE,
+    TRACE_READ,
+    WEIGHT_READ,
+    WEIGHT_WRITE,
+)
 from hw_sim.places import BORDER, owners
 
 __all__ = ["CrossbarBackend", "CrossbarConfig"]
@@ -61,6 +70,7 @@ class CrossbarBackend(Substrate):
             check_settling(network)
         self._rng = np.random.default_rng(self.config.seed)
         self.tile = self.config.tile
+        self._traffic = traffic_of(network, self.tile, self.config.convert_each_step)
         self._in_array = cells_of(network)
         size = int(self._in_array.sum())
         count = 2 if self.config.split_arrays else 1
@@ -134,6 +144,7 @@ class CrossbarBackend(Substrate):
             analog = self._analog(phase)
             kernels.drive_crossbar(inputs, phase.feeds, analog, phase.into, self._rng, drive, tally)
             drives.append(drive)
+            tally[:, HOP] += len(x) * self._traffic.input
         self._count("input", tally)
         self.counts.add("input", BORDER, "off_chip", x.size)
         return drives
@@ -173,6 +184,7 @@ class CrossbarBackend(Substrate):
             for place, (first, last, _) in enumerate(layer_table(self.network)):
                 tally[place, CONVERSION] += samples * (last - first)
                 tally[place, STATE_WRITE] += samples * (last - first)
+        tally[:, HOP] += ended.steps.sum() * self._traffic.of_step(beta != 0.0)
         converged = ended.residual <= relaxation.tolerance
         return Equilibrium(ended.state, ended.steps, ended.residual, converged, beta)
 
@@ -181,7 +193,11 @@ class CrossbarBackend(Substrate):
         work, errors = self._registers(np.float64), np.zeros((len(seen), self.network.outputs))
         args = phase.wires, targets, self._analog(phase), self._rng
         kernels.read_crossbar(*args, seen, errors, work, tally)
+        tally[:, HOP] += len(seen) * self._traffic.readout
         return errors
+
+    def _learning_hops(self, energy: bool, cost: bool) -> IntArray:
+        return self._traffic.of_learning(energy, cost)
 
     def record_relaxation(
         self, x: FloatArray, y: FloatArray, beta: float, steps: int, trace: Trace

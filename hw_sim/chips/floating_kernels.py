@@ -434,6 +434,8 @@ def _end_exchange(cores, times, tally):
     longest, busiest, first = -1.0, 0, UPDATES
     for c in range(cores.work.shape[1]):
         sent, received = 0.0, 0.0
+        for kind in range(KINDS_OF_WORK):
+            cores.done[kind, c] += times * cores.work[kind, c]
         for kind in range(RECEIVES):
             sent += cores.work[kind, c] * cores.lengths_ns[kind]
         for kind in range(RECEIVES, KINDS_OF_WORK):

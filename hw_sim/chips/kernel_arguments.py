@@ -175,7 +175,8 @@ class Cores(NamedTuple):
     `home (neurons,)` is the core of each unit and each output after them, `place (cores,)` where a
     core is counted, `units` and `outputs (cores,)` how many of each it holds, `idle` none. Events
     of neurons meet synapses as `landing` says. `work (5, cores)` holds the events of a step:
-    updates, spikes, sends, receives, synapses; `lengths_ns (5,)` say which of them take longest.
+    updates, spikes, sends, receives, synapses, and `done (5, cores)` those of all steps so far;
+    `lengths_ns (5,)` say which of them take longest.
     """
 
     home: Any
@@ -186,3 +187,4 @@ class Cores(NamedTuple):
     landing: Any
     lengths_ns: Any
     work: Any
+    done: Any

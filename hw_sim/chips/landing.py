@@ -30,6 +30,7 @@ def cores_of(network: Network, per_core: int, lengths_ns: Sequence[float]) -> Co
         landing=landing(network, home),
         lengths_ns=np.array(lengths_ns, np.float64),
         work=np.zeros((len(lengths_ns), count), np.int64),
+        done=np.zeros((len(lengths_ns), count), np.int64),
     )
 
 

@@ -9,6 +9,11 @@ from engine.model.network import Network
 from hw_sim.chips.messages import Way, input_ways, readout_ways, recurrent_ways
 
 
+def side_of(count: int) -> int:
+    """Return the side of the square mesh on which so many cores or tiles lie."""
+    return int(np.ceil(np.sqrt(count)))
+
+
 def fan_out(network: Network, per_core: int) -> IntArray:
     """Messages and hops of one event, for each unit and each output, `(units + outputs, 2)`.
 
@@ -65,7 +70,7 @@ def _add_listeners(
 
 def _ways(core: IntArray, listeners: Sequence[set[int]]) -> IntArray:
     """Messages and hops from each sender to the cores that hear it."""
-    side = int(np.ceil(np.sqrt(core[-1] + 1)))
+    side = side_of(core[-1] + 1)
     found = np.zeros((len(listeners), 2), np.int64)
     for unit, heard in enumerate(listeners):
         row, column = divmod(int(core[unit]), side)

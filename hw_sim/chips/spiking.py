@@ -26,13 +26,14 @@ from engine.model.params import Params
 from hw_sim.audit.recording import Trace, interpreted, recorded
 from hw_sim.chips import floating_kernels as kernels
 from hw_sim.chips.chip import DENSE, Chip
+from hw_sim.chips.floor_plan import FloorPlan, on_cores
 from hw_sim.chips.kernel_arguments import Endings, HeldBatch, Kept
 from hw_sim.chips.landing import cores_of, landing_of_inputs, landing_on_outputs, learned
 from hw_sim.chips.mesh import fan_from_inputs, fan_out, fan_to_outputs
 from hw_sim.chips.messages import feeds, hold, layer_table, wires
 from hw_sim.chips.settings import ChipSettings, check_between
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
-from hw_sim.counts import Footprint, neuron_count
+from hw_sim.counts import Footprint, OpCounts, neuron_count
 from hw_sim.events import HOP, MESSAGE, SPIKE_OUT, TRACE_READ, WEIGHT_READ, WEIGHT_WRITE
 from hw_sim.places import BORDER, READOUT, owners
 
@@ -67,6 +68,15 @@ class SpikingConfig(ChipSettings):
         """Return how many tiles hold a network."""
         cores = -(-neuron_count(network) // self.neurons_per_core)
         return -(-cores // self.cores_per_tile)
+
+    def floor_plan(self, network: Network) -> FloorPlan | None:
+        """Return its cores."""
+        return on_cores(network, self.neurons_per_core)
+
+    def hot_spots(self, network: Network, counts: OpCounts, core_work: IntArray) -> FloatArray:
+        """Return how long each core worked, in nanoseconds."""
+        worked: FloatArray = np.array(self.lengths_ns) @ core_work
+        return worked[: -(-neuron_count(network) // self.neurons_per_core)]
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.threshold < 1.0:
@@ -107,6 +117,12 @@ class SpikingBackend(Substrate):
         """What was sent and the pull besides, each kept twice, to return to the free phase."""
         kept = ("sent", "pull", "free_sent", "free_total", "free_pull")
         return Footprint((*NEURON_WORDS, *kept), ("weight", "gradient"))
+
+    @property
+    def core_work(self) -> IntArray:
+        """What each core did so far: updates, spikes, sends, receipts, synaptic operations."""
+        done: IntArray = self._cores.done.copy()
+        return done
 
     def cores(self, units: int) -> int:
         """Return how many cores hold so many units."""

@@ -19,7 +19,7 @@ from hw_sim.chips.host_cores import over_cores
 from hw_sim.chips.kernel_arguments import Endings, Registers
 from hw_sim.chips.messages import check_network, gathered
 from hw_sim.counts import Footprint, OpCounts
-from hw_sim.events import KINDS
+from hw_sim.events import HOP, KINDS
 from hw_sim.places import BORDER, places
 
 NEURON_WORDS = ("state", "image", "drive", "total", "free", "opposite")
@@ -67,6 +67,11 @@ class Substrate(Backend):
     def saturated(self) -> dict[str, int]:
         """How often a word would have left its width, by what happened to it."""
         return {}
+
+    @property
+    def core_work(self) -> IntArray:
+        """What each core did so far, `(5, cores)`; none where there are no cores."""
+        return np.zeros((5, 0), np.int64)
 
     def cores(self, units: int) -> int:
         """Return to how many cores a message to so many units goes; 0 without messages."""
@@ -129,7 +134,12 @@ class Substrate(Backend):
             local_rule_kernels.correlate_bias(
                 total[reading.bias], error, everywhere, cost, tally[-1]
             )
+        tally[:, HOP] += len(clamped.x) * self._learning_hops(energy != 0.0, cost != 0.0)
         self._count("learn", tally)
+
+    def _learning_hops(self, energy: bool, cost: bool) -> IntArray:
+        """Return the hops of words that synapses learn from, of one sample, `(places,)`."""
+        return np.zeros(len(places(self.network)), np.int64)
 
     def _correlate(
         self, x: FloatArray, state: FloatArray, total: Params, energy: float, tally: IntArray

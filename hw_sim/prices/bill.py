@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 from engine.model.network import Network
+from hw_sim.chips.tile_mesh import Tile, tile_shapes
 from hw_sim.counts import Key, OpCounts, WordCount, neuron_count
 from hw_sim.events import WAITS
 from hw_sim.prices.price import Parameters, Price
@@ -32,6 +33,8 @@ class Design:
     """Whether states are analog until they are read: input arrays then conduct in every step."""
     tiles: int = 1
     """Of cores, which wait for one another at a barrier."""
+    tile: Tile = (0, 0)
+    """Rows and columns of the largest array; 0 is without end."""
 
     @property
     def memory_bits(self) -> int:
@@ -67,6 +70,8 @@ class Bill:
     counts: OpCounts
     most_writes: int = 0
     """Of the weight cell that was written most."""
+    batch: int = 1
+    """Samples between two updates of the weights."""
 
     def energy_parts(self) -> dict[Key, float]:
         """Return the energy of each phase, place and kind, which sum to the total.
@@ -115,7 +120,7 @@ class Bill:
         return Sum.of({f"{k} time": (n, self._price("latency", k)) for k, n in kinds.items()})
 
     def static_sum(self) -> Sum:
-        """Return the power that is drawn all the time: of the chip, its neurons, bits and cells."""
+        """Return the power that is drawn all the time: of the chip and of all that it holds."""
         held = {"chip": 1, **self._held}
         stated = self.technology.prices["power"]
         return Sum.of(
@@ -123,7 +128,7 @@ class Bill:
         )
 
     def area_sum(self) -> Sum:
-        """Return neurons, bits and cells with their areas; nothing where no area has a price."""
+        """Return all that is held with its area; nothing where no area has a price."""
         if not self.technology.prices["area"]:
             return Sum()
         return Sum.of({k: (n, self._price("area", k)) for k, n in self._held.items() if n})
@@ -165,6 +170,17 @@ class Bill:
         machine = replace(self.technology.machine, batch=1)
         return replace(self, technology=replace(self.technology, machine=machine))
 
+    def tile_converters(self) -> list[int]:
+        """Return the converters of every tile, at both ends of its lines; a neuron has one of them.
+
+        None where the machine has no converters for lines.
+        """
+        stage = self.technology.machine.stages.get("conversion")
+        if stage is None or stage.per != "line":
+            return []
+        shapes = tile_shapes(self.design.network, self.design.tile)
+        return [stage.lanes(rows) + stage.lanes(columns) for rows, columns in shapes]
+
     @property
     def _kinds(self) -> dict[str, float]:
         """Number of events of each kind that takes energy."""
@@ -176,7 +192,11 @@ class Bill:
         """What the design holds, by the names of its areas and powers."""
         design = self.design
         cells = design.memory.cells
-        return {"neuron": design.neurons, "memory_bit": design.memory_bits, "cell": cells}
+        held = {"neuron": design.neurons, "memory_bit": design.memory_bits, "cell": cells}
+        if any(design.tile):
+            held["converter"] = max(0, sum(self.tile_converters()) - design.neurons)
+            held["tile"] = len(tile_shapes(design.network, design.tile))
+        return held
 
     def _price(self, section: str, name: str) -> Price:
         return self.technology.price_at(section, name, self.design.parameters)
@@ -186,7 +206,7 @@ class Bill:
         """Rounds of each phase, place and kind that takes time."""
         design, machine = self.design, self.technology.machine
         in_array = any(kind == "cell_read" for (_, _, kind), _ in self.counts)
-        mapped = Mapped(design.network, in_array, design.settles)
+        mapped = Mapped(design.network, in_array, design.settles, design.tile)
         rounds = {}
         for key, n in self.counts:
             if self.technology.takes_time(key[2]):

@@ -1,6 +1,7 @@
 """The machine that a technology builds: how much of each kind of work is done at once.
 
-Stages follow one another. Nothing overlaps but what the machine hides behind a stage (`behind`).
+The stages of a sample follow one another. Nothing of it overlaps but what the machine hides behind
+a stage (`behind`); stages may work on different samples at once where the machine says so.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,7 +18,7 @@ from hw_sim.prices.checks import (
     check_table,
 )
 
-PER = ("chip", "unit", "line", "array", "launch")
+PER = ("chip", "unit", "line", "array", "tile", "launch")
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,12 @@ class Resource:
 
     per: str = "chip"
     """`chip`; `unit`, at the end of a link where the work arrives; `line` of an array, a row or a
-    column; `array`, whose cells all work at once; or `launch`, for all units of a place and all
-    samples of a batch, and in an update for all weights of a place."""
+    column, and of each tile where arrays are cut; `array`, whose cells all work at once; `tile`,
+    a router; or `launch`, for all units of a place and all samples of a batch, and in an update
+    for all weights of a place."""
     count: int = 1
     shared_by: int = 1
-    """Units or lines that take turns with one."""
+    """Units or lines, of one tile, that take turns with one."""
 
     def turns(self, parts: int) -> int:
         """Return how many rounds it takes until each of so many parts had its turn."""
@@ -51,6 +53,8 @@ class Machine:
     """Of each kind that takes no time of its own: the stage during which it happens."""
     batch: int = 1
     """Samples that share a launch."""
+    overlaps: bool = False
+    """Whether stages may work on different samples at once, in a pipeline."""
     stated: bool = False
     """Whether the machine has a table; what a machine without one does not time is hidden."""
 
@@ -71,14 +75,21 @@ def read_machine(where: str, table: Any, latencies: Collection[str]) -> Machine:
     check_table(where, table, "of stages")
     stages: dict[str, Resource] = {}
     for kind, fields in table.items():
-        if kind not in ("behind", "batch"):
+        if kind not in ("behind", "batch", "overlaps"):
             stages[kind] = _resource(f"{where} of {shown(kind)}", kind, fields, latencies)
     for kind in latencies:
         if kind not in stages:
             raise TechnologyError(f"{where} has no stage for the latency of {shown(kind)}.")
     batch = table.get("batch", 1)
     check_count(where, "batch", batch)
-    return Machine(stages, _hidden(where, table.get("behind", {}), stages), batch, stated=True)
+    overlaps = table.get("overlaps", False)
+    if not isinstance(overlaps, bool) or (overlaps and batch > 1):
+        raise TechnologyError(
+            f"{where} has overlaps {shown(overlaps)} and batch {batch}, expected true or false, "
+            "and false where a batch goes through all stages together."
+        )
+    hidden = _hidden(where, table.get("behind", {}), stages)
+    return Machine(stages, hidden, batch, overlaps, stated=True)
 
 
 def _resource(where: str, kind: str, fields: Any, latencies: Collection[str]) -> Resource:
@@ -87,6 +98,8 @@ def _resource(where: str, kind: str, fields: Any, latencies: Collection[str]) ->
     check_table(where, fields, "with per")
     check_known(where, "field", fields, ("per", "count", "shared_by"))
     check_choice(where, "per", fields.get("per"), PER)
+    if fields["per"] == "tile" and kind != "hop":
+        raise TechnologyError(f"{where} is per tile: only a hop is worked off by routers.")
     for name in ("count", "shared_by"):
         check_count(where, name, fields.get(name, 1))
     return Resource(**fields)

@@ -37,8 +37,8 @@ ALL_UNITS = {unit: scale for units in UNITS.values() for unit, scale in units.it
 ENTRIES = {
     "energy": tuple(kind for kind in KINDS if kind not in WAITS),
     "latency": KINDS,
-    "power": ("chip", "neuron", "memory_bit", "cell", "limit"),
-    "area": ("neuron", "memory_bit", "cell"),
+    "power": ("chip", "neuron", "memory_bit", "cell", "converter", "tile", "limit"),
+    "area": ("neuron", "memory_bit", "cell", "converter", "tile"),
     "endurance": ("weight_write",),
 }
 RANGE = ("value", "low", "high", "source", "status")

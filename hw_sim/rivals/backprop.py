@@ -21,10 +21,12 @@ from engine.learning.training import Training, descend
 from engine.model.activation import ACTIVATIONS
 from engine.model.network import Layer, Network
 from engine.model.params import Params
-from hw_sim.chips.messages import symmetrised
+from hw_sim.chips.messages import Way, input_ways, recurrent_ways, symmetrised
 from hw_sim.chips.substrate import Substrate
+from hw_sim.chips.tile_mesh import tile_mesh
+from hw_sim.chips.tile_traffic import traffic_of
 from hw_sim.counts import WordCount
-from hw_sim.events import KINDS
+from hw_sim.events import HOP, KINDS
 from hw_sim.places import BORDER, places
 from hw_sim.rivals import backprop_kernels as kernels
 
@@ -81,6 +83,7 @@ class Rival:
         memory, tally = kernels.new_memory(network, self.steps), _new_tally(network)
         batch = self._batch(backend, x, y)
         cost = kernels.backpropagate(*batch, memory, kernels.matrices_of(total), tally)
+        self._move_words(backend, len(x), tally, is_trained=True)
         _count(backend, tally)
         backend.counts.add("input", BORDER, "off_chip", x.size)
         backend.counts.add("backward", BORDER, "off_chip", y.size)
@@ -93,6 +96,7 @@ class Rival:
         outputs = np.zeros((len(x), network.outputs))
         batch = self._batch(backend, x, np.zeros_like(outputs))
         kernels.predict(*batch, kernels.new_memory(network, self.steps), outputs, tally)
+        self._move_words(backend, len(x), tally, is_trained=False)
         _count(backend, tally)
         backend.counts.add("input", BORDER, "off_chip", x.size)
         backend.counts.add("readout", BORDER, "off_chip", outputs.size)
@@ -106,6 +110,30 @@ class Rival:
         state, total = units * (self.steps + 1 + 2) + outputs, units + outputs
         words = {"state": state, "drive": units, "total": total}
         return replace(held.count(network, moments), **held.by_width(words))
+
+    def _move_words(
+        self, backend: Substrate, samples: int, tally: IntArray, is_trained: bool
+    ) -> None:
+        """Count what moves between tiles; each product sends its words, as in EqProp.
+
+        To learn, deltas are where they have been sent back to, and states are sent once more.
+        """
+        network = backend.network
+        moved, mesh = traffic_of(network, backend.tile), tile_mesh(network, backend.tile)
+        for row, hops in zip(tally[..., HOP], (moved.input, self.steps * moved.step), strict=False):
+            row += samples * hops
+        tally[PASSES.index("free"), :, HOP] += samples * moved.readout
+        if not is_trained:
+            return
+        tally[PASSES.index("backward"), :, HOP] += samples * moved.errors
+        hidden = tally[:, 0, HOP]
+        for way in recurrent_ways(network):
+            back = mesh.read(Way(way.link, backwards=True)).sum()
+            hidden[PASSES.index("backward")] += samples * self.steps * back
+            again = mesh.sent(way.link, from_rows=True).sum()
+            hidden[PASSES.index("learn")] += samples * self.steps * again
+        for way in input_ways(network):
+            hidden[PASSES.index("learn")] += samples * mesh.told(way.link).sum()
 
     def _batch(
         self, backend: Substrate, x: FloatArray, y: FloatArray

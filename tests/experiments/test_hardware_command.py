@@ -62,7 +62,9 @@ def test_the_report_is_written_and_says_who_wins(finished: tuple[Path, str]) -> 
     out, printed = finished
     names = {str(path.relative_to(out)) for path in out.rglob("*.*")}
     plots = {
-        f"plots/{n}.{e}" for n in ("energy", "break_even", "sensitivity") for e in ("png", "svg")
+        f"plots/{n}.{e}"
+        for n in ("energy", "break_even", "sensitivity", "floor_plan")
+        for e in ("png", "svg")
     }
     assert names == {"report.md", "report.html", "report.json"} | plots
     content = json.loads((out / "report.json").read_text())
@@ -223,6 +225,8 @@ def test_a_trend_is_seen_only_where_it_was_measured(task: Task) -> None:
         (["--bits", "8", "8", "8"], "--bits takes one or two widths"),
         (["--set", "crossbar.read_noise=-1"], "read_noise -1.0, expected from 0"),
         (["--set", "crossbar.nothing=1"], "there is no such setting"),
+        (["--neurons-per-core", "0"], "neurons_per_core is 0, expected at least 1"),
+        (["--neurons-per-core", "10000000000"], "is beyond 1e+09"),
         (["--set", "quantum.bits=1"], "no substrate 'quantum'"),
         (["--set", "epochs"], "expected key=value"),
         (["--set", "epochs=two"], "'two' is no int"),

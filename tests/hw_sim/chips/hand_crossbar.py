@@ -5,10 +5,11 @@ from math import ceil, floor, sqrt
 
 import numpy as np
 
-from engine.couplings.dense import Bias, Dense, Lateral
+from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.model.network import Network
 from hw_sim.chips.cells import CrossbarConfig
 from tests.hw_sim.chips.hand_chip import HandChip
+from tests.hw_sim.chips.hand_mesh import HandMesh
 
 Term = tuple[float, float, float]
 """A voltage, the weight that it meets, and the square of the conductances of that pair."""
@@ -30,6 +31,13 @@ class HandCrossbar(HandChip):
         self.config, self.looped = config, config.convert_each_step
         self.off = 1.0 / config.on_off_ratio
         self.arrays = 2 if config.split_arrays else 1
+        self.mesh = HandMesh(network, *config.tile) if any(config.tile) else None
+        self.fed = {c.name: c.layer for c in network.couplings if isinstance(c, InputDrive)}
+        self.inner = {
+            c.name: (c.layers[0], c.layers[-1], isinstance(c, Dense))
+            for c in network.couplings
+            if isinstance(c, Dense | Lateral)
+        }
         digital = {c.name for c in network.couplings if isinstance(c, Bias)} | {"b_out"}
         self.in_array = [
             name not in digital for name, block in network.blocks.items() for _ in range(block.size)
@@ -97,6 +105,29 @@ class HandCrossbar(HandChip):
         most = rows if back else columns
         return ceil(units / most) if most else 1
 
+    def _move(self, place: str, name: str, back: bool = False, words: bool = True) -> None:
+        """Send what drives an array, where it is words, and add up what comes out of it."""
+        if self.mesh and (words or self.looped):
+            self.count(place, "hop", self.mesh.driven(name, back))
+        if self.mesh and self.looped:
+            self.count(place, "hop", self.mesh.joined(name, back))
+
+    def learn(self, sample: int, state: Sequence[float], energy: float) -> list[float]:
+        """Tell synapses their two ends first."""
+        self.phase = "learn"
+        targets = self.fed | {name: ends[1] for name, ends in self.inner.items()}
+        for name, place in targets.items() if self.mesh else ():
+            hops = self.mesh.driven(name) + self.mesh.driven(name, back=True)
+            self.count(place, "hop", hops)
+        return super().learn(sample, state, energy)
+
+    def learn_readout(self, sample: int, state: Sequence[float], cost: float) -> list[float]:
+        """Tell the errors to the synapses, which have just heard the states."""
+        self.phase = "learn"
+        if self.mesh and self.softmax:
+            self.count("readout", "hop", self.mesh.driven("W_out", back=True))
+        return super().learn_readout(sample, state, cost)
+
     def _drive(self, x: Sequence[float]) -> list[float]:
         """Currents of the input arrays, and the biases, which are words."""
         self.phase, voltages = "input", self.seen(x)
@@ -107,6 +138,8 @@ class HandCrossbar(HandChip):
             self.count(home, "cell_read", 2 * len(voltages) * units)
             self.count(home, "conversion", self.looped * units * len(parts))
             self.count(home, "addition", units * (len(parts) - 1))
+        for name, home in list(self.fed.items()) * self.arrays:
+            self._move(home, name)
         for home in self.home * self.arrays:
             self.count(home, "weight_read", self.biased.count(home))
             self.count(home, "state_write")
@@ -142,6 +175,10 @@ class HandCrossbar(HandChip):
             self.count(target, "cell_read", 2 * sent * heard)
             self.count(target, "conversion", self.looped * sent * self._tiles(heard, back))
             self.count(target, "state_read", self.looped * sent)
+        for name, (source, target, both) in self.inner.items():
+            self._move(target, name, words=False)
+            if both:
+                self._move(source, name, back=True, words=False)
         if not self.looped:  # the input is held at its arrays
             for home in self.driven:
                 self.count(home, "cell_read", 2 * self.network.inputs * len(self.layers[home]))
@@ -175,6 +212,7 @@ class HandCrossbar(HandChip):
                 self.count("readout", "state_read")
             return
         error = self._error(sample, state, target)
+        self._move("readout", "W_out", back=True)
         driven = self._tiles(len(self.read_units), back=True)
         self.count("readout", "state_read", len(error))
         self.count("readout", "conversion", len(error) * driven)
@@ -190,6 +228,7 @@ class HandCrossbar(HandChip):
 
     def _error(self, sample: int, state: Sequence[float], target: Sequence[float]) -> list[float]:
         """`softmax - y`, computed beside the array: what enters it is always converted."""
+        self._move("readout", "W_out", words=False)
         logits, parts = list(self.b_out), self._parts(self.read_units)
         for part in parts:
             for k in range(len(logits)):

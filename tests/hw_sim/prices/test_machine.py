@@ -38,6 +38,8 @@ def test_stages_keep_their_order_and_say_what_hides_behind_them(tmp_path: Path) 
 
 def test_without_a_table_events_follow_one_another_and_the_rest_is_hidden(tmp_path: Path) -> None:
     machine = load(tmp_path, "")
+    assert not machine.overlaps
+    assert load(tmp_path, BOTH + "machine.overlaps = true").overlaps
     assert machine.stages == {"mac": Resource("chip", 1), "hop": Resource("chip", 1)}
     assert not machine.times("message")
 
@@ -69,7 +71,16 @@ BOTH = 'machine.hop = { per = "chip" }\nmachine.mac = { per = "chip" }\n'
         ('machine.hop = { per = "unit", count = 0 }', "has count 0, expected from 1"),
         ('machine.hop = { per = "unit", shared_by = 1.5 }', "has shared_by 1.5, expected from 1"),
         ('machine.hop = { per = "unit", colour = 1 }', "has the unknown field 'colour'"),
+        (
+            'machine.mac = { per = "tile" }',
+            "'mac' is per tile: only a hop is worked off by routers",
+        ),
         (BOTH + "machine.batch = 0", "machine has batch 0, expected from 1"),
+        (BOTH + "machine.overlaps = 1", "machine has overlaps 1 and batch 1, expected true or"),
+        (
+            BOTH + "machine.overlaps = true\nmachine.batch = 2",
+            "overlaps True and batch 2, expected",
+        ),
         (BOTH + "machine.behind = 3", "machine behind is 3, expected a table of lists"),
         (BOTH + "machine.behind = { message = [] }", "behind 'message': there is no such stage"),
         (BOTH + "machine.behind = { mac = 3 }", "behind 'mac' is 3, expected a list"),

@@ -20,6 +20,7 @@ from hw_sim.chips.digital import DigitalBackend
 from hw_sim.chips.spiking import SpikingBackend, SpikingConfig
 from hw_sim.counts import WordCount
 from hw_sim.rivals.backprop import Rival, feedforward
+from tests.hw_sim.chips.hand_mesh import HandMesh
 
 INPUTS, UNITS, OUTPUTS, SAMPLES, PER_CORE = 3, 5, 2, 4, 2
 LOOPED, PLAIN = looped_mlp(INPUTS, UNITS, OUTPUTS), feedforward(INPUTS, UNITS, OUTPUTS)
@@ -54,6 +55,23 @@ class Ledger(Counter[tuple[str, str, str]]):
         for kind, times in events.items():
             if times:
                 self[phase, place, kind] += times
+
+    def move(self, mesh: HandMesh | None, steps: int, is_trained: bool) -> None:
+        """Words between tiles: of every product, and what synapses have not heard just now."""
+        if mesh is None:
+            return
+        self.enter("input", "hidden", hop=mesh.driven("W_in") + mesh.joined("W_in"))
+        self.enter("free", "readout", hop=mesh.driven("W_out") + mesh.joined("W_out"))
+        for _ in range(steps):
+            self.enter("free", "hidden", hop=mesh.driven("W_rec") + mesh.joined("W_rec"))
+        if is_trained:
+            back = mesh.driven("W_out", back=True) + mesh.joined("W_out", back=True)
+            self.enter("backward", "readout", hop=back)
+            self.enter("learn", "hidden", hop=mesh.driven("W_in") + mesh.driven("W_in", back=True))
+            for _ in range(steps):
+                back = mesh.driven("W_rec", back=True) + mesh.joined("W_rec", back=True)
+                self.enter("backward", "hidden", hop=back)
+                self.enter("learn", "hidden", hop=mesh.driven("W_rec"))
 
     def matrix(self, phase: str, place: str, sources: int, targets: int) -> None:
         """A product of a vector and a matrix, in the way of the chip."""
@@ -135,7 +153,10 @@ def test_every_event_of_a_rival_is_entered_by_hand(
     Rival(steps).gradient(trained, X, Y, np.zeros(network.size))
     Rival(steps).predict(asked, X)
     ledger, forward = (Ledger(make is CrossbarBackend, per_core, trained.tile) for _ in range(2))
+    mesh = HandMesh(network, *trained.tile) if any(trained.tile) else None
     for _ in range(SAMPLES):
+        ledger.move(mesh, steps, is_trained=True)
+        forward.move(mesh, steps, is_trained=False)
         ledger.forward(steps)
         ledger.backward(steps)
         forward.forward(steps)
