@@ -22,7 +22,7 @@ from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim.audit.recording import Trace, interpreted, recorded
-from hw_sim.chips import floating_kernels as kernels
+from hw_sim.chips import crossbar_kernels as kernels
 from hw_sim.chips.arrays import arrays, cells_of, check_settling, input_cells, tile_table
 from hw_sim.chips.cells import CellArray, CrossbarConfig, converter_step
 from hw_sim.chips.chip import DENSE, Chip

@@ -26,6 +26,7 @@ from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim.audit.recording import Memory, Trace, interpreted, recorded
 from hw_sim.chips import digital_kernels as kernels
+from hw_sim.chips import digital_update_kernels as update_kernels
 from hw_sim.chips.chip import DENSE, Chip
 from hw_sim.chips.fixed_point import (
     GAIN_FRACTION,
@@ -191,8 +192,8 @@ class DigitalBackend(Substrate):
         """Write what changes, in place; nothing is laid out anew but the biases of the units."""
         noise, tally = np.empty(self.network.size, np.int64), self._tally()
         blocks = block_table(self.network)
-        self._register = kernels.draw_words(noise, blocks, self._register, tally)
-        self.saturations.weight += kernels.write_words(
+        self._register = update_kernels.draw_words(noise, blocks, self._register, tally)
+        self.saturations.weight += update_kernels.write_words(
             self.words, self._mirror, update, noise, blocks, self._update, tally
         )
         self._feeds.bias[...] = sum_biases(self.network, self.words)
@@ -225,10 +226,10 @@ class DigitalBackend(Substrate):
     def record_update(self, update: FloatArray, trace: Trace) -> bool:
         """Round and write words, one after the other."""
         noise, blocks = np.empty(self.network.size, np.int64), block_table(self.network)
-        kernels.draw_words(noise, blocks, 1, self._tally())
+        update_kernels.draw_words(noise, blocks, 1, self._tally())
         arrays = {"theta": self.words, "mirror": self._mirror, "update": update, "noise": noise}
         held = [Memory(name, values, trace) for name, values in arrays.items()]
-        interpreted(kernels)["write_words"](*held, blocks, self._update, self._tally())
+        interpreted(update_kernels)["write_words"](*held, blocks, self._update, self._tally())
         return True
 
 

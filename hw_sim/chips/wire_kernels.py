@@ -1,10 +1,11 @@
 """The compiled sums of `wires`: drops along rows and columns, in one pass up the rows each."""
 
 import numpy as np
-from numba import njit
+
+from hw_sim.chips.kernel_compiler import kernel
 
 
-@njit(cache=True)
+@kernel
 def see_through_wires(cells, resistance, height, width, seen):
     """Write what `cells (rows, columns)` are at the ends of their lines into `seen`.
 
@@ -18,7 +19,7 @@ def see_through_wires(cells, resistance, height, width, seen):
             _see_tile(cells, resistance, top, bottom, left, right, below, seen)
 
 
-@njit(cache=True)
+@kernel
 def _see_tile(cells, resistance, top, bottom, left, right, below, seen):
     """Write one tile of `seen`.
 
