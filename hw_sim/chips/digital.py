@@ -162,6 +162,8 @@ class DigitalBackend(Substrate):
         gain = int(np.floor(beta * 2**GAIN_FRACTION + 0.5))
         if gain == 0 and beta != 0.0:
             raise EngineError(f"beta {beta} is below the finest nudge, 2^-{GAIN_FRACTION}.")
+        if beta != 0.0 and clamped.y is not None:
+            self._check_nudge(beta, clamped.y)
         batch = HeldBatch(clamped.drive, self._target_words(clamped.y), gain)
         limits = relaxation.max_steps, int(relaxation.tolerance / lsb)
 
@@ -175,6 +177,12 @@ class DigitalBackend(Substrate):
         residual = ended.residual * lsb
         converged = residual <= relaxation.tolerance
         return Equilibrium(ended.state * lsb, ended.steps, residual, converged, beta)
+
+    def _check_nudge(self, beta: float, y: FloatArray) -> None:
+        """Refuse what the integers of the kernels cannot hold."""
+        link = self.network.reading.link if self.network.reading else None
+        outputs = link.fan_out if link else self.network.outputs
+        self.config.check_nudge(beta, float(np.abs(y).max(initial=0.0)), outputs, link is not None)
 
     def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
         seen, goal = self._state_words(self.read(equilibrium.state)), self._target_words(targets)
