@@ -21,6 +21,8 @@ from engine.learning.training import Training, fit
 from engine.model.network import Network
 from experiments.hardware.job import Job, Outcome, Point, network_of, run_job
 from experiments.hardware.settings import Settings
+from experiments.transformer.parts import decay_rates
+from experiments.transformer.settings import TransformerSettings
 from hw_sim.chips.substrate import NEURON_WORDS
 from hw_sim.counts import Footprint, OpCounts, optimizer_counts
 from hw_sim.formula import dense_counts, inference_counts, update_counts
@@ -42,7 +44,7 @@ def run_measured(job: Job) -> Outcome:
     """Train on the training part, watch the validation part, measure on the test part."""
     assert job.own is not None, "only the user's own networks are no chip's"
     network, settings = network_of(job), job.settings.chosen(job.learner, job.substrate)
-    split, training = job.task.load(job.seed), training_of(settings, job.seed)
+    split, training = job.task.load(job.seed), training_of(network, settings, job.seed)
     backend = NumbaBackend(network, job.own.start(job.seed))
     samples, done, curve = len(split.x_train), OpCounts(), []
 
@@ -68,13 +70,17 @@ def run_measured(job: Job) -> Outcome:
     )  # fmt: skip
 
 
-def training_of(settings: Settings, seed: int) -> Training:
-    """Return the settings as the engine takes them: damped, with two nudges of finite size."""
+def training_of(network: Network, settings: Settings, seed: int) -> Training:
+    """Return the settings as the engine takes them: damped, with two nudges of finite size.
+
+    Queries and keys decay as in `experiments.transformer`, without which attention does not learn.
+    """
     damped = replace(settings.free, damping=DAMPING)
     nudged = replace(damped, max_steps=settings.nudged_steps, displaced=False)
     return replace(
-        settings.training(seed), free=damped, nudged=nudged, estimator="centered", cap=None
-    )
+        settings.training(seed), free=damped, nudged=nudged, estimator="centered", cap=None,
+        decay=decay_rates(network, TransformerSettings.decay),
+    )  # fmt: skip
 
 
 def _epoch_counts(

@@ -32,10 +32,10 @@ SPELLINGS = (*NETWORKS, TRANSFORMER, "sizes such as 64-128-10", "a saved network
 REVERSAL = TASKS["reversal"]
 SMALL = TransformerSettings(vocabulary=10, length=8)
 """What `--network transformer` is: that of `experiments.transformer`."""
-DRAWN = {TRAINING: 8192, VALIDATION: 500, TEST: 1000}
+DRAWN = {TRAINING: 2048, VALIDATION: 500, TEST: 1000}
 """Sequences of each part."""
 UNSIMULATED = Settings(
-    epochs=12, batch_size=SMALL.batch, lr=SMALL.lr, beta=SMALL.beta, free_steps=SMALL.free_steps,
+    epochs=8, batch_size=SMALL.batch, lr=SMALL.lr, beta=SMALL.beta, free_steps=SMALL.free_steps,
     nudged_steps=SMALL.nudged_steps, tolerance=SMALL.tolerance,
 )  # fmt: skip
 """Of networks that no chip runs, unless they are set: those of the transformers."""

@@ -103,12 +103,13 @@ def test_a_network_that_no_chip_runs_is_counted_by_its_measured_steps(
     job = Job(token_task(own), "eqprop", "digital", 42, settings, own=own)
     outcome = run_any(job)
     expected, samples = OpCounts(), 12
+    training = training_of(own.network, settings, 42)
     for point in outcome.curve:
         free, nudged = samples * point.free_steps, NUDGES * samples * point.nudged_steps
         assert free == pytest.approx(round(free))
         expected += dense_counts(own.network, samples, round(free), round(nudged), phases=2)
         expected += update_counts(own.network, 2)
-        expected += optimizer_counts(own.network, training_of(settings, 42).optimizer, 2)
+        expected += optimizer_counts(own.network, training.optimizer, 2)
     found = {key: n for key, n in outcome.counts_at(2) if key[2] != "off_chip"}
     assert found == {key: n for key, n in expected if n and key[2] != "off_chip"}
     border = outcome.counts_at(2)
