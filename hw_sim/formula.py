@@ -52,6 +52,28 @@ def dense_counts(
     return counts
 
 
+@checked
+def inference_counts(network: Network, samples: int, evaluations: int) -> OpCounts:
+    """Return the events of relaxing so many samples freely, and of reading their outputs."""
+    whole, counts = dense_counts(network, samples, evaluations, 0, 0), OpCounts()
+    for (phase, place, kind), count in whole:
+        if phase in ("input", "free"):
+            counts.add(phase, place, kind, count)
+    _add(counts, "readout", READOUT, _errors(network), samples)
+    return counts
+
+
+@checked
+def update_counts(network: Network, updates: int) -> OpCounts:
+    """Return the events of writing all weights so many times, beside those of the optimizer."""
+    counts = OpCounts()
+    for name, place in homes(network).items():
+        size = network.blocks[name].size
+        each = dict.fromkeys(("trace_read", "weight_read", "weight_write"), size)
+        _add(counts, "update", place, each, updates)
+    return counts
+
+
 def _add(counts: OpCounts, phase: str, place: str, events: Events, times: int) -> None:
     for kind, count in events.items():
         counts.add(phase, place, kind, times * count)

@@ -39,7 +39,7 @@ LISTED = {
     ): "as for attention: another formula",
     (
         "experiments/transformer/parts.py",
-        "attention_of",
+        "attentions_of",
         "Attention",
     ): "the report draws what tokens attend to, which nothing else has",
     (

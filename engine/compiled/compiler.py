@@ -23,16 +23,16 @@ PLAIN = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
 """Whether everything runs as plain Python, without the compiler."""
 
 
-def contents(folder: Path) -> str:
-    """Return a hash of the Python files in a folder."""
+def contents(*paths: Path) -> str:
+    """Return a hash of files, in the order of their names."""
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(paths):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+    return digest.hexdigest()[:16]
 
 
 FOLDER = "kernels-"
-_CONTENTS = contents(Path(__file__).parent)[:16]
+_CONTENTS = contents(*Path(__file__).parent.glob("*.py"))
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -40,20 +40,28 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     Division by zero gives what IEEE 754 says: a branch that could raise would keep every loop with
     a division from being vectorised. Of fastmath only fused multiply-add: it keeps NaN, infinity
-    and the order of sums. Without the GIL, blocks of rows relax on several cores at once.
+    and the order of sums.
     """
     if hasattr(function, "overloads"):  # it is compiled already
         return function
+    return cached(function, _CONTENTS, error_model="numpy", fastmath={"contract"})
+
+
+def cached(function: Callable[..., Any], of: str, **options: Any) -> Any:
+    """Compile with numba's `options`; the cache is that of files with the contents `of`.
+
+    Without the GIL, so that blocks of rows run on several cores at once.
+    """
     kept = Path(function.__code__.co_filename).is_file()  # a function without a file has no cache
-    kernel: Any = njit(nogil=True, error_model="numpy", fastmath={"contract"}, cache=kept)(function)
+    kernel: Any = njit(nogil=True, cache=kept, **options)(function)
     if kept and not PLAIN:
-        _move_cache(kernel._cache)
+        _move_cache(kernel._cache, of)
     return kernel
 
 
-def _move_cache(cache: Any) -> None:
+def _move_cache(cache: Any, of: str) -> None:
     """Let a cache lie in the folder of these contents; those of others are swept."""
-    folder = Path(cache._cache_path) / f"{FOLDER}{_CONTENTS}"
+    folder = Path(cache._cache_path) / f"{FOLDER}{of}"
     if not folder.is_dir():
         for other in set(folder.parent.glob(f"{FOLDER}*")) - {folder}:
             shutil.rmtree(other, ignore_errors=True)

@@ -23,9 +23,9 @@ from engine.model.network import Network
 from engine.model.params import initial_params
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import percent
-from experiments.transformer.parts import readout_of
+from experiments.transformer.parts import decay_rates, readout_of
 from experiments.transformer.sequences import TEST, TRAINING, VALIDATION, draw_sequences
-from experiments.transformer.training import EQPROP, METHODS, decay_rates
+from experiments.transformer.training import EQPROP, METHODS
 
 BASE = 10
 BLANK = BASE

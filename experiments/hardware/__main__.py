@@ -5,6 +5,9 @@ Roff / Ron and over defects. Every price has a source and a range; --technology 
 
   python -m experiments.hardware --substrate digital --bits 8 6
   python -m experiments.hardware --network conv --no-sweeps
+  python -m experiments.hardware --network 64-128-10 --substrate digital --no-sweeps
+  python -m experiments.hardware --network saved.npz --data mine.csv --no-sweeps
+  python -m experiments.hardware --network transformer
   python -m experiments.hardware --set crossbar.stuck=0.05 --set epochs=5 --no-sweeps
   python -m experiments.hardware --tiles 128x128 --neurons-per-core 64 --no-sweeps
   python -m experiments.hardware --technology my.toml --technology rram_crossbar
@@ -19,6 +22,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -31,14 +35,30 @@ from engine.errors import EngineError
 from experiments.hardware.compare import compare_reports
 from experiments.hardware.contest import check_prices, summarise
 from experiments.hardware.explain import explain
-from experiments.hardware.job import Job, Outcome, make_rival, network_of, run_job
+from experiments.hardware.job import Job, Outcome, make_rival, network_of
+from experiments.hardware.measured_job import run_any
+from experiments.hardware.own_network import (
+    SPELLINGS,
+    OwnNetwork,
+    check_fits,
+    find_network,
+    runnable_substrates,
+    token_task,
+)
 from experiments.hardware.published_tables import (
     differences,
     published_figures,
     published_parameters,
 )
 from experiments.hardware.report_files import print_summary, write_report
-from experiments.hardware.settings import CONV, LEARNERS, LOOPED, NETWORKS, Settings, changed
+from experiments.hardware.settings import (
+    CONV,
+    LEARNERS,
+    LOOPED,
+    Settings,
+    changed,
+    learners_of,
+)
 from experiments.hardware.sweeps import sweep_jobs
 from experiments.hardware.tune import choose, tuning_jobs
 from experiments.options import (
@@ -102,21 +122,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def measure(options: argparse.Namespace, command: str, console: Console) -> None:
     """Train every contender, price what it did, write the report and print its tables."""
-    settings, substrates = _settings(options), _substrates(options)
+    own = find_network(options.network)
+    settings, task = _settings(options, own), _task(options, own)
+    substrates = _substrates(options, own, settings)
     technologies, chosen = _technologies(options)
     check_prices(substrates, settings.chips, technologies, chosen)
-    task = _task(options)
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
-    learners = NETWORKS[options.network]
     jobs = [
-        Job(task, learner, substrate, seed, settings, network=options.network)
+        Job(task, learner, substrate, seed, settings, "", options.network, own)
         for seed in seeds
         for substrate in substrates
-        for learner in learners
+        for learner in learners_of(options.network)
     ]
     sweeps = []
-    if not options.no_sweeps:
-        sweeps = sweep_jobs(task, substrates, settings, seeds[:SWEEP_SEEDS], options.network)
+    if not (options.no_sweeps or (own and own.refused)):
+        points = sweep_jobs(task, substrates, settings, seeds[:SWEEP_SEEDS], options.network)
+        sweeps = [replace(job, own=own) for job in points]
     networks = {job.learner: network_of(job) for job in jobs}  # refuses what does not fit
     if sweeps:
         networks["sweep"] = network_of(sweeps[0])
@@ -132,12 +153,13 @@ def measure(options: argparse.Namespace, command: str, console: Console) -> None
 
 def explain_price(options: argparse.Namespace, console: Console) -> None:
     """Print what is stated of a price, and what it decides on the first batch of the task."""
-    substrates = _substrates(options)
+    own = find_network(options.network)
+    settings, task = _settings(options, own), _task(options, own)
+    substrates = _substrates(options, own, settings)
     technologies, chosen = _technologies(options)
-    settings = _settings(options)
     check_prices(substrates, settings.chips, technologies, chosen)
-    given = _task(options), settings, substrates, technologies, chosen, options.network
-    for line in explain(options.explain, *given, FIRST_SEED):
+    given = task, settings, substrates, technologies, chosen, options.network
+    for line in explain(options.explain, *given, FIRST_SEED, own):
         console.print(Text(line), soft_wrap=True)
 
 
@@ -153,8 +175,10 @@ def print_published(console: Console) -> None:
 
 def tune(options: argparse.Namespace, console: Console) -> None:
     """Try the grid on the validation part and print the best of each contender."""
-    given = _task(options), _substrates(options), _settings(options)
-    jobs = tuning_jobs(*given, options.network)
+    own = find_network(options.network)
+    settings, task = _settings(options, own), _task(options, own)
+    found = tuning_jobs(task, _substrates(options, own, settings), settings, options.network)
+    jobs = [replace(job, own=own) for job in found]
     for (learner, substrate), (label, accuracy) in choose(run_all(jobs, options.workers)).items():
         console.print(f"{learner} on {substrate}: {label} ({accuracy:.2%} on the validation part)")
 
@@ -164,15 +188,15 @@ def run_all(jobs: Sequence[Job], workers: int) -> list[Outcome]:
     outcomes: dict[int, Outcome] = {}
     with progress_bars() as show:
         show("training", 0, len(jobs), "")
-        for k, outcome in as_finished(run_job, jobs, workers):
+        for k, outcome in as_finished(run_any, jobs, workers):
             outcomes[k] = outcome
             what = outcome.label or f"{outcome.learner}, {outcome.substrate}"
             show("training", len(outcomes), len(jobs), f"{what}: {outcome.accuracy:.1%}")
     return [outcomes[k] for k in range(len(jobs))]
 
 
-def _settings(options: argparse.Namespace) -> Settings:
-    settings = changed(Settings(), options.set)
+def _settings(options: argparse.Namespace, own: OwnNetwork | None) -> Settings:
+    settings = changed(own.settings if own else Settings(), options.set)
     if options.bits:
         if len(options.bits) > 2:
             raise EngineError(f"--bits takes one or two widths, not {len(options.bits)}.")
@@ -194,11 +218,14 @@ def _settings(options: argparse.Namespace) -> Settings:
     return settings
 
 
-def _substrates(options: argparse.Namespace) -> list[str]:
+def _substrates(
+    options: argparse.Namespace, own: OwnNetwork | None, settings: Settings
+) -> list[str]:
     for name in options.substrate or ():
         if name not in CHIPS:
             raise EngineError(f"there is no substrate '{name}'; known: {', '.join(CHIPS)}.")
-    return list(dict.fromkeys(options.substrate or CHIPS))
+    asked = list(dict.fromkeys(options.substrate or ()))
+    return runnable_substrates(own, asked, settings) if own else asked or list(CHIPS)
 
 
 def _technologies(options: argparse.Namespace) -> tuple[dict[str, Technology], list[str] | None]:
@@ -223,11 +250,22 @@ def _own_technologies(path: Path) -> dict[str, Technology]:
     return {found.name: found}
 
 
-def _task(options: argparse.Namespace) -> Task:
-    if not options.data:
-        return find_task(options.task)
-    read = images_from_file if options.network == CONV else task_from_file
-    return read(options.data)
+def _task(options: argparse.Namespace, own: OwnNetwork | None) -> Task:
+    if own is not None and own.reads_tokens:
+        if options.data:
+            raise TaskError(f"network {own.title} reads tokens: it is run on sequences, not files.")
+        return token_task(own)
+    task = _read_task(options, own) if options.data else find_task(options.task)
+    if own is not None:
+        check_fits(own, task)
+    return task
+
+
+def _read_task(options: argparse.Namespace, own: OwnNetwork | None) -> Task:
+    """Read a data file, of images where the network sees some."""
+    if options.network == CONV or (own is not None and own.sees_images):
+        return images_from_file(options.data)
+    return task_from_file(options.data)
 
 
 def _machine() -> dict[str, str]:
@@ -260,12 +298,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--task", default="digits", metavar="NAME", help=f"{', '.join(TASKS)} (digits)")
     add("--data", type=named_path, metavar="FILE", help="your own task: .npz with x and y, or .csv")
-    add(
-        "--network",
-        choices=list(NETWORKS),
-        default=LOOPED,
-        help="looped, or conv: two layers of pixels, on which rivals are not counted (looped)",
-    )
+    add("--network", default=LOOPED, metavar="NETWORK", help=f"{', '.join(SPELLINGS)} (looped)")
     add("--substrate", action="append", metavar="NAME", help=f"{', '.join(CHIPS)} (all)")
     add("--bits", type=int, nargs="+", metavar="N", help="digital: bits of a weight, of a state")
     add("--tiles", type=_tile_size, metavar="RxC", help="crossbar: largest array, such as 128x128")

@@ -8,8 +8,9 @@ from engine.errors import EngineError, NudgeWarning, shown
 from engine.learning.training import fit, train_step
 from experiments.hardware.contest import design_on
 from experiments.hardware.job import Job, make_rival, make_substrate, network_of
+from experiments.hardware.own_network import OwnNetwork
 from experiments.hardware.report_tables import price_text
-from experiments.hardware.settings import NETWORKS, RIVALS, Settings
+from experiments.hardware.settings import RIVALS, Settings, learners_of
 from experiments.tasks import Task
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.counts import optimizer_counts
@@ -35,8 +36,11 @@ def explain(
     chosen: Sequence[str] | None,
     network: str,
     seed: int,
+    own: OwnNetwork | None = None,
 ) -> list[str]:
     """Return lines about a price in every technology that states it."""
+    if own is not None and own.refused:
+        raise EngineError(f"--explain runs a batch on a chip, but {own.refused}")
     if name not in EXPLAINED:
         raise EngineError(
             f"nothing called {shown(name)} has a price; known: {', '.join(EXPLAINED)}."
@@ -46,8 +50,8 @@ def explain(
         lines += _stated(name, technologies[known])
     for substrate in substrates:
         jobs = [
-            Job(task, who, substrate, seed, settings.chosen(who, substrate), network=network)
-            for who in NETWORKS[network]
+            Job(task, who, substrate, seed, settings.chosen(who, substrate), "", network, own)
+            for who in learners_of(network)
         ]
         priced = [technologies[known] for known in chosen or CHIPS[substrate].technologies]
         bills = [one_batch(job, priced[0]) for job in jobs]
@@ -60,7 +64,7 @@ def explain(
 def one_batch(job: Job, technology: Technology) -> Bill:
     """Train on the first batch of a task, and price it with its update."""
     settings, network, split = job.settings, network_of(job), job.task.load(job.seed)
-    chip = make_substrate(job.substrate, network, settings, job.seed)
+    chip = make_substrate(job.substrate, network, settings, job.seed, job.own)
     rival, training = make_rival(job.learner, settings), settings.training(job.seed)
     training = replace(training, epochs=1, cap=None)
     x, y = split.x_train[: settings.batch_size], split.y_train[: settings.batch_size]

@@ -15,6 +15,7 @@ from engine.learning.training import fit, train_step
 from engine.model.builders import conv_net, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
+from experiments.hardware.own_network import OwnNetwork
 from experiments.hardware.settings import CONV, LOOPED, Settings
 from experiments.tasks import Task
 from hw_sim.chips.catalogue import CHIPS
@@ -37,6 +38,8 @@ class Job:
     settings: Settings
     label: str = ""
     network: str = LOOPED
+    own: OwnNetwork | None = None
+    """In place of a network that the command builds."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class Outcome:
 
 def network_of(job: Job) -> Network:
     """Return the network that a job trains, or refuse a task that it cannot see."""
+    if job.own is not None:
+        return job.own.network
     if job.network == CONV:
         return _conv_of(job.task, job.settings.channels)
     sizes = job.task.inputs, job.settings.hidden, job.task.classes
@@ -105,7 +110,7 @@ def run_job(job: Job) -> Outcome:
     settings = job.settings.chosen(job.learner, job.substrate)
     network = network_of(job)
     split = job.task.load(job.seed)
-    chip = make_substrate(job.substrate, network, settings, job.seed)
+    chip = make_substrate(job.substrate, network, settings, job.seed, job.own)
     rival = make_rival(job.learner, settings)
     training, curve = settings.training(job.seed), []
     if job.learner == "backprop":
@@ -137,9 +142,11 @@ def run_job(job: Job) -> Outcome:
     )  # fmt: skip
 
 
-def make_substrate(name: str, network: Network, settings: Settings, seed: int) -> Substrate:
-    """Return a substrate with random weights; its devices and its rounding depend on the seed."""
-    params = initial_params(network, np.random.default_rng(seed))
+def make_substrate(
+    name: str, network: Network, settings: Settings, seed: int, own: OwnNetwork | None = None
+) -> Substrate:
+    """Return a substrate with random or saved weights; its devices and rounding have the seed."""
+    params = own.start(seed) if own else initial_params(network, np.random.default_rng(seed))
     return CHIPS[name].build(network, params, settings.chips[name].with_seed(seed))
 
 

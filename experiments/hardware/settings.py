@@ -21,6 +21,13 @@ LEARNERS = ("eqprop", *RIVALS)
 LOOPED, CONV = "looped", "conv"
 NETWORKS = {LOOPED: LEARNERS, CONV: ("eqprop",)}
 """What `--network` knows, and who is counted on it: rivals are for one layer only."""
+
+
+def learners_of(network: str) -> tuple[str, ...]:
+    """Return who is counted on a network: on the user's own it is EqProp alone."""
+    return NETWORKS.get(network, LEARNERS[:1])
+
+
 BETA = 0.6
 """Came out of the tuning for every chip; the learning rates are theirs (`hw_sim.chips`)."""
 

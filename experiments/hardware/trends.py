@@ -1,11 +1,12 @@
 """Are the trends of the literature seen in the sweeps? Measured by rules that no result changes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from experiments.hardware.job import Outcome
-from experiments.hardware.sweeps import NARROW, RATIOS, WEIGHT_BITS, defect_label
+from experiments.hardware.sweeps import DEVICES, NARROW, RATIOS, WEIGHT_BITS, defect_label
 from experiments.reporting.document import Badge, Cell, Table
 from experiments.reporting.number_text import percent
 
@@ -48,6 +49,13 @@ def trends_table(sweeps: Sequence[Outcome]) -> Table:
         f"Test accuracies in percent, means over seeds. Worse means by more than "
         f"{100 * CLOSE:g} points, as good the opposite."
     )
+    if enough in means:
+        left = replace(DEVICES, on_off_ratio=RATIOS[0]).largest_weight
+        caption += (
+            f" A pair subtracts what its cells conduct when they are off, so a low Roff / Ron does "
+            f"harm where weights need more range than it leaves: at {RATIOS[0]:g} they end at "
+            f"{left:.2g}, and at {RATIOS[-1]:g} at {DEVICES.weight_range:.2g}."
+        )
     header = ("Published", "Seen if", "Here", "Seen")
     return Table("Published trends", header, tuple(rows), caption, 3)
 

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from experiments.hardware.job import Job, Outcome
-from experiments.hardware.settings import LOOPED, NETWORKS, Settings
+from experiments.hardware.settings import LOOPED, Settings, learners_of
 from experiments.tasks import Task
 
 SEEDS = (7, 8)
@@ -21,7 +21,7 @@ def tuning_jobs(
 ) -> list[Job]:
     """Return one training for every point of the grid; a rival has no beta."""
     jobs = []
-    for substrate, learner, lr in product(substrates, NETWORKS[network], LEARNING_RATES):
+    for substrate, learner, lr in product(substrates, learners_of(network), LEARNING_RATES):
         for beta in BETAS if learner == "eqprop" else (settings.beta,):
             point = replace(settings, lr=lr, beta=beta)
             label = f"--set lr={lr:g}" + (f" --set beta={beta:g}" if learner == "eqprop" else "")

@@ -13,10 +13,9 @@ from engine.compiled.backend import NumbaBackend
 from engine.learning.optimizer import Adam, scheduled
 from engine.learning.run import Run
 from engine.learning.training import Training, descend, train_step
-from engine.model.network import Network
 from engine.model.params import initial_params
 from experiments.transformer.measures import Moment, measure_moment
-from experiments.transformer.parts import attention_of, readout_of
+from experiments.transformer.parts import decay_rates, readout_of
 from experiments.transformer.sequences import TASKS, TRAINING, draw_sequences
 from experiments.transformer.settings import TransformerSettings
 
@@ -100,16 +99,6 @@ def training_batches(settings: TransformerSettings, seed: int) -> Iterator[IntAr
     shape = (settings.batch, settings.vocabulary, settings.length)
     for _ in range(settings.updates):
         yield draw_sequences(rng, TRAINING, *shape)
-
-
-def decay_rates(network: Network, rate: float) -> dict[str, FloatArray]:
-    """Return the decay of the attention: queries and keys decay, what they route does not."""
-    attention = attention_of(network)
-    block: FloatArray = np.zeros(network.blocks[attention.name].shape, np.float32)
-    heads = attention.split(block, network.shapes[attention.layer][0])
-    heads.query[...] = rate
-    heads.key[...] = rate
-    return {attention.name: block}
 
 
 def backprop_step(

@@ -6,6 +6,7 @@ is written, its words are what the write depends on. (What only decides a branch
 
 import math
 import operator
+import sys
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -127,13 +128,29 @@ def recorded(bundle: Any, trace: Trace, plain: Iterable[str] = (), prefix: str =
 
 
 def interpreted(module: types.ModuleType) -> dict[str, Any]:
-    """Return the functions of a module of kernels as plain Python that calls plain Python."""
-    names = dict(vars(module))
+    """Return the names of a module of kernels, whose functions are plain Python.
+
+    They call plain Python: functions that the module imports from its own package are
+    interpreted where they were written, and what these import, too.
+    """
+    return _interpreted(module, {})
+
+
+def _interpreted(module: types.ModuleType, done: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Interpret a module unless it is `done`, by name."""
+    if module.__name__ in done:
+        return done[module.__name__]
+    names = done[module.__name__] = dict(vars(module))
     names["math"] = _Mathematics
     for name, found in vars(module).items():
         plain = getattr(found, "py_func", found)  # itself, where compilation is off
-        if isinstance(plain, types.FunctionType) and plain.__module__ == module.__name__:
+        if not isinstance(plain, types.FunctionType):
+            continue
+        if plain.__module__ == module.__name__:
             names[name] = types.FunctionType(plain.__code__, names, name)
+        elif sys.modules[plain.__module__].__package__ == module.__package__:
+            home = _interpreted(sys.modules[plain.__module__], done)
+            names[name] = home[plain.__name__]
     return names
 
 

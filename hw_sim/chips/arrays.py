@@ -31,6 +31,18 @@ def cells_of(network: Network) -> Any:
     return marks
 
 
+@lru_cache(maxsize=64)
+def cell_starts(network: Network) -> dict[str, int]:
+    """Return for each block in an array the first of its pairs: blocks lie in their order."""
+    starts, count = {}, 0
+    held = {way.link.block for way in arrays(network)}
+    for name, block in network.blocks.items():
+        if name in held:
+            starts[name] = count
+            count += block.size
+    return starts
+
+
 def arrays(network: Network) -> list[Way]:
     """Return every array once, in the direction of its link."""
     recurrent = [way for way in recurrent_ways(network) if not way.backwards]

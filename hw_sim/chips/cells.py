@@ -8,17 +8,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.arrays import BoolArray, FloatArray, IntArray
+from engine.arrays import FloatArray, IntArray
 from engine.border import checked
 from engine.errors import EngineError
 from engine.model.network import Network
+from hw_sim.chips import cell_kernels as kernels
 from hw_sim.chips.devices import load_device
 from hw_sim.chips.floor_plan import FloorPlan, on_tiles
+from hw_sim.chips.host_cores import over_cores
+from hw_sim.chips.kernel_arguments import Cells, Pulses
 from hw_sim.chips.settings import BESIDE_BITS, ChipSettings, check_between, check_bits
 from hw_sim.chips.tile_traffic import words_passed
 from hw_sim.counts import OpCounts
 
 OWNER = "the crossbar"
+STREAM = 2**16
+"""Pairs of cells that draw their random numbers from one stream, whatever core they are on."""
 
 
 def converter_step(bits: int, limit: float) -> float:
@@ -138,6 +143,11 @@ class CrossbarConfig(ChipSettings):
         return (self.tile_rows, self.tile_columns)
 
     @property
+    def rounds(self) -> bool:
+        """Whether pulses are whole, so that each cell is rounded stochastically."""
+        return bool(self.levels or self.device)
+
+    @property
     def off(self) -> float:
         """Conductance of a cell that is off, over that of one that is on."""
         return 1.0 / self.on_off_ratio
@@ -158,7 +168,8 @@ class CellArray:
         self._stuck_on = draws < config.stuck / 2
         self._stuck_off = ~self._stuck_on & (draws < config.stuck)
         gain = 1.0 + config.device_variation * rng.standard_normal((2, size))
-        self._gain = np.maximum(gain, 0.0)
+        gain[self._stuck_on | self._stuck_off] = 0.0  # no pulse moves them
+        self._gain = np.maximum(gain, 0.0).astype(np.float32)
         self._device = load_device(config.device) if config.device else None
         self.writes: IntArray = np.zeros((2, size), np.int64)
         """Pulses that each cell has seen."""
@@ -184,45 +195,48 @@ class CellArray:
             self.level[:] = self._on_levels(self.level)
         if self._config.program_noise:
             self.level += self._config.program_noise * self._rng.standard_normal(self.level.shape)
+            np.clip(self.level, 0.0, 1.0, out=self.level)
         self.writes += 1
         self._hold()
 
-    def pulse(self, update: FloatArray) -> IntArray:
-        """Change the weights by about `update`; return the pulses for each weight.
+    def drift(self) -> None:
+        """Let all levels shrink by what they lose between two updates."""
+        if self._config.drift:
+            self.level *= 1.0 - self._config.drift
+            self._hold()
+
+    def pulse(self, update: FloatArray, first: int = 0) -> int:
+        """Change the weights from `first` on by about `update`; return how many pulses that took.
 
         A pulse moves a cell by a level, or as it was measured; with neither levels nor a device it
-        is of any strength, and one is enough.
+        is of any strength, and one is enough. Every `STREAM` pairs draw from a stream of their own.
         """
-        config = self._config
-        if config.drift:
-            self.level *= 1.0 - config.drift
-        step = 0.5 * update / config.largest_weight
-        wanted = np.stack([step, -step])
-        scale = self._device.pulses if self._device else config.levels - 1
-        if self._device or config.levels:  # a whole number of pulses, by stochastic rounding
-            steps = np.floor(wanted * scale + self._rng.random(wanted.shape))
-            wanted, pulses = steps / scale, np.abs(steps).astype(np.int64)
-        else:
-            pulses = (wanted != 0.0).astype(np.int64)
-        strength = self._gain.copy()
-        if config.cycle_variation:
-            strength *= 1.0 + config.cycle_variation * self._rng.standard_normal(wanted.shape)
-        if self._device:
-            self.level[:] = self._device.moved(self.level, wanted * scale * strength)
-        else:
-            self.level += wanted * strength * self._bent(wanted > 0.0)
-        self.writes += pulses
-        self._hold()
-        total: IntArray = pulses.sum(0)
-        return total
+        streams = self._rng.spawn(-(-len(update) // STREAM))
 
-    def _bent(self, up: BoolArray) -> FloatArray:
-        """Return how strong a pulse is at the level of each cell, upwards or downwards."""
-        config = self._config
-        way = np.where(up, self.level, 1.0 - self.level)  # how far along it already is
-        strength: FloatArray = np.exp(-config.nonlinearity * way)
-        strength *= np.where(up, 1.0 + config.asymmetry, 1.0 - config.asymmetry)
-        return strength
+        def run(rows: slice, _: IntArray) -> int:
+            given = 0
+            for k in range(rows.start, rows.stop):
+                part = np.ascontiguousarray(update[k * STREAM : (k + 1) * STREAM])
+                given += self._pulse_part(part, first + k * STREAM, streams[k])
+            return given
+
+        return over_cores(run, len(streams), STREAM, np.zeros(0, np.int64))
+
+    def _pulse_part(self, update: FloatArray, first: int, rng: np.random.Generator) -> int:
+        """Pulse the pairs of one stream."""
+        config, cells = self._config, Cells(self.level, self._gain, self.writes)
+        whole = self._device.pulses if self._device else float(max(config.levels - 1, 0))
+        laws = config.cycle_variation, config.nonlinearity, config.asymmetry
+        pulses = Pulses(2.0 * config.largest_weight, whole, *laws)
+        if not whole:
+            return int(kernels.move_cells(update, first, cells, pulses, rng))
+        words = rng.bit_generator.random_raw(len(update))
+        strengths = np.zeros((2, len(update) if self._device else 0))
+        given = int(kernels.round_pulses(update, words, first, cells, pulses, rng, strengths))
+        if self._device:
+            span = slice(first, first + len(update))
+            self.level[:, span] = self._device.moved(self.level[:, span], strengths)
+        return given
 
     def _on_levels(self, level: FloatArray) -> FloatArray:
         scale = self._config.levels - 1
@@ -230,7 +244,6 @@ class CellArray:
         return rounded
 
     def _hold(self) -> None:
-        """Keep cells within their range, and stuck ones where they are stuck."""
-        np.clip(self.level, 0.0, 1.0, out=self.level)
+        """Keep stuck cells where they are stuck."""
         self.level[self._stuck_on] = 1.0
         self.level[self._stuck_off] = 0.0

@@ -11,7 +11,6 @@ the energy needs. Biases are digital words and exact. `docs/hardware.md` has the
 of each non-ideality.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,25 +21,18 @@ from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim.audit.recording import Trace, interpreted, recorded
-from hw_sim.chips import floating_kernels as kernels
-from hw_sim.chips.arrays import arrays, cells_of, check_settling, input_cells, tile_table
+from hw_sim.chips import crossbar_kernels as kernels
+from hw_sim.chips.array_words import ArrayWords
+from hw_sim.chips.arrays import cell_starts, cells_of, check_settling, input_cells
 from hw_sim.chips.cells import CellArray, CrossbarConfig, converter_step
 from hw_sim.chips.chip import DENSE, Chip
-from hw_sim.chips.kernel_arguments import Analog, Arrays, Endings, HeldBatch, Messages
+from hw_sim.chips.kernel_arguments import Analog, Arrays, Endings, HeldBatch
 from hw_sim.chips.messages import (
-    Way,
-    feeds,
-    hold,
-    input_ways,
     layer_table,
-    readout_ways,
-    recurrent_ways,
     symmetrised,
-    wires,
 )
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
 from hw_sim.chips.tile_traffic import traffic_of
-from hw_sim.chips.wires import seen_conductances
 from hw_sim.counts import Footprint
 from hw_sim.events import (
     CONVERSION,
@@ -51,7 +43,7 @@ from hw_sim.events import (
     WEIGHT_READ,
     WEIGHT_WRITE,
 )
-from hw_sim.places import BORDER, owners
+from hw_sim.places import BORDER, homes, places
 
 __all__ = ["CrossbarBackend", "CrossbarConfig"]
 
@@ -75,6 +67,7 @@ class CrossbarBackend(Substrate):
         size = int(self._in_array.sum())
         count = 2 if self.config.split_arrays else 1
         self.arrays = [CellArray(self.config, size, self._rng) for _ in range(count)]
+        self._phases = [ArrayWords(network, self.config) for _ in range(count)]
         super().__init__(network, params)
 
     @property
@@ -112,27 +105,9 @@ class CrossbarBackend(Substrate):
         self._assemble()
 
     def _assemble(self) -> None:
-        """Turn cells into the currents that a unit voltage makes, as seen through the wires."""
-        self._phases = []
-        for array in self.arrays:
-            cells = np.zeros((2, self.network.size))
-            cells[:, self._in_array] = array.conductances
-            if self.config.wire_resistance:
-                self._wire(cells)
-            held = Params(self.network, self.config.weight_range * (cells[0] - cells[1]))
-            held.theta[~self._in_array] = self._biases[~self._in_array]
-            scale = self.config.read_noise * self.config.weight_range
-            power = Params(self.network, scale**2 * (cells**2).sum(0)) if scale else None
-            self._phases.append(_Phase(held, power, self.config))
-
-    def _wire(self, cells: FloatArray) -> None:
-        """Put the cells of both signs, each in an array of its own, behind their wires."""
-        config = self.config
-        for way in arrays(self.network):
-            for sign in cells:
-                block = sign[self.network.blocks[way.link.block].span]
-                array = block.reshape(way.shape)
-                block[:] = seen_conductances(array, config.wire_resistance, config.tile).ravel()
+        """Show the kernels what the cells are."""
+        for words, array in zip(self._phases, self.arrays, strict=True):
+            words.write(array, self._biases)
 
     def _drive(self, x: FloatArray) -> list[FloatArray]:
         """One drive for each set of arrays."""
@@ -152,7 +127,7 @@ class CrossbarBackend(Substrate):
     def _seen_input(self, x: FloatArray) -> FloatArray:
         return _converted(x, self.config.dac_bits, self.config.input_range)
 
-    def _analog(self, phase: "_Phase") -> Analog:
+    def _analog(self, phase: ArrayWords) -> Analog:
         config, looped = self.config, self.config.convert_each_step
         dac = converter_step(config.dac_bits, 1.0)
         adc = converter_step(config.adc_bits, config.adc_range)
@@ -214,41 +189,24 @@ class CrossbarBackend(Substrate):
         return ended.state.numbers()
 
     def _apply(self, update: FloatArray) -> None:
-        tally, owner = self._tally(), owners(self.network)
-        self._biases[~self._in_array] += update[~self._in_array]
-        for kind in (WEIGHT_READ, WEIGHT_WRITE):
-            np.add.at(tally[:, kind], owner[~self._in_array], 1)
-        np.add.at(tally[:, TRACE_READ], owner, 1)
+        """Pulse the cells and write the biases, block by block."""
+        network, tally, starts = self.network, self._tally(), cell_starts(self.network)
         for array in self.arrays:
-            pulses = array.pulse(update[self._in_array])
-            np.add.at(tally[:, WEIGHT_WRITE], owner[self._in_array], pulses)
-            if self.config.levels:  # each cell of a pair is rounded stochastically
-                np.add.at(tally[:, RANDOM], owner[self._in_array], 2)
+            array.drift()
+        for name, home in homes(network).items():
+            span, row = network.blocks[name].span, tally[places(network).index(home)]
+            change = update[span]
+            row[TRACE_READ] += change.size
+            if name not in starts:
+                self._biases[span] += change
+                row[WEIGHT_READ] += change.size
+                row[WEIGHT_WRITE] += change.size
+                continue
+            for array in self.arrays:
+                row[WEIGHT_WRITE] += array.pulse(change, starts[name])
+                row[RANDOM] += 2 * change.size * self.config.rounds
         self._assemble()
         self._count("update", tally)
-
-
-class _Phase:
-    """What the kernels need of one set of arrays: currents, tiles, and the power of noise."""
-
-    def __init__(self, held: Params, power: Params | None, config: CrossbarConfig) -> None:
-        network, cells = held.network, hold(held, np.float64)
-        self.feeds, self.wires = feeds(network, cells), wires(network, cells)
-        silent = Messages(*(part[:0] for part in self.feeds.messages))
-        loud_in = loud = loud_out = silent
-        if power is not None:
-            loudness = hold(power, np.float64)
-            loud_in, among = feeds(network, loudness).messages, wires(network, loudness)
-            loud, loud_out = among.messages, among.readout
-
-        def arrays_of(ways: Sequence[Way], loud: Messages, width: int) -> Arrays:
-            tiles = tile_table(ways, config.tile, config.convert_each_step)
-            return Arrays(tiles, power is not None, loud, *np.zeros((2, 1, width)))
-
-        out = [Way(way.link, back) for way in readout_ways(network) for back in (False, True)]
-        self.into = arrays_of(input_ways(network), loud_in, network.units)
-        self.between = arrays_of(recurrent_ways(network), loud, network.units)
-        self.out = arrays_of(out, loud_out, network.outputs)
 
 
 def _unfollowed(arrays: Arrays) -> Arrays:

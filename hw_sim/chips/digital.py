@@ -26,6 +26,7 @@ from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim.audit.recording import Memory, Trace, interpreted, recorded
 from hw_sim.chips import digital_kernels as kernels
+from hw_sim.chips import digital_update_kernels as update_kernels
 from hw_sim.chips.chip import DENSE, Chip
 from hw_sim.chips.fixed_point import (
     GAIN_FRACTION,
@@ -161,6 +162,8 @@ class DigitalBackend(Substrate):
         gain = int(np.floor(beta * 2**GAIN_FRACTION + 0.5))
         if gain == 0 and beta != 0.0:
             raise EngineError(f"beta {beta} is below the finest nudge, 2^-{GAIN_FRACTION}.")
+        if beta != 0.0 and clamped.y is not None:
+            self._check_nudge(beta, clamped.y)
         batch = HeldBatch(clamped.drive, self._target_words(clamped.y), gain)
         limits = relaxation.max_steps, int(relaxation.tolerance / lsb)
 
@@ -174,6 +177,12 @@ class DigitalBackend(Substrate):
         residual = ended.residual * lsb
         converged = residual <= relaxation.tolerance
         return Equilibrium(ended.state * lsb, ended.steps, residual, converged, beta)
+
+    def _check_nudge(self, beta: float, y: FloatArray) -> None:
+        """Refuse what the integers of the kernels cannot hold."""
+        link = self.network.reading.link if self.network.reading else None
+        outputs = link.fan_out if link else self.network.outputs
+        self.config.check_nudge(beta, float(np.abs(y).max(initial=0.0)), outputs, link is not None)
 
     def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
         seen, goal = self._state_words(self.read(equilibrium.state)), self._target_words(targets)
@@ -191,8 +200,8 @@ class DigitalBackend(Substrate):
         """Write what changes, in place; nothing is laid out anew but the biases of the units."""
         noise, tally = np.empty(self.network.size, np.int64), self._tally()
         blocks = block_table(self.network)
-        self._register = kernels.draw_words(noise, blocks, self._register, tally)
-        self.saturations.weight += kernels.write_words(
+        self._register = update_kernels.draw_words(noise, blocks, self._register, tally)
+        self.saturations.weight += update_kernels.write_words(
             self.words, self._mirror, update, noise, blocks, self._update, tally
         )
         self._feeds.bias[...] = sum_biases(self.network, self.words)
@@ -225,10 +234,10 @@ class DigitalBackend(Substrate):
     def record_update(self, update: FloatArray, trace: Trace) -> bool:
         """Round and write words, one after the other."""
         noise, blocks = np.empty(self.network.size, np.int64), block_table(self.network)
-        kernels.draw_words(noise, blocks, 1, self._tally())
+        update_kernels.draw_words(noise, blocks, 1, self._tally())
         arrays = {"theta": self.words, "mirror": self._mirror, "update": update, "noise": noise}
         held = [Memory(name, values, trace) for name, values in arrays.items()]
-        interpreted(kernels)["write_words"](*held, blocks, self._update, self._tally())
+        interpreted(update_kernels)["write_words"](*held, blocks, self._update, self._tally())
         return True
 
 

@@ -1,50 +1,33 @@
 """The compiled digital chip: integer words, one after the other."""
 
-import math
-
 import numpy as np
-from numba import njit
 
 from hw_sim.chips.kernel_arguments import (
     BLOCK,
     CODE,
     COLUMNS,
     END,
-    FIRST,
-    HOME,
-    LAST,
-    MIRROR,
     PLACE,
     POSITIONS,
     READS,
     ROWS,
-    SIDE,
     SOURCE,
     START,
-    TARGET,
-    WIDTH,
-    WRITES,
 )
+from hw_sim.chips.kernel_compiler import kernel
+from hw_sim.chips.message_kernels import targets_of, unit_at
 from hw_sim.events import (
     ACTIVATION,
     COMPARE,
     DIVIDE,
     MAC,
-    RANDOM,
     STATE_READ,
     STATE_WRITE,
-    TRACE_READ,
     WEIGHT_READ,
-    WEIGHT_WRITE,
 )
 
-TILE = 32
-"""Rows and columns of a block that are turned at once."""
-LARGEST = 2.0**60
-"""Beyond the widest weight in any format, and within the integers of the simulating machine."""
 
-
-@njit(cache=True)
+@kernel
 def _rounded_shift(value, shift):
     """`value / 2^shift`, rounded half up."""
     if shift == 0:
@@ -52,29 +35,21 @@ def _rounded_shift(value, shift):
     return (value + (1 << (shift - 1))) >> shift
 
 
-@njit(cache=True)
-def _saturated(value, low, high):
+@kernel
+def clipped(value, low, high):
+    """Return the nearest number from `low` to `high`."""
     return min(max(value, low), high)
 
 
-@njit(cache=True)
+@kernel
 def _looked_up(total, row, words):
     """Return the activation of an accumulator: one word of a table."""
     size = words.activations.shape[1]
     index = _rounded_shift(total, words.table_shift) + size // 2
-    return words.activations[row, _saturated(index, 0, size - 1)]
+    return words.activations[row, clipped(index, 0, size - 1)]
 
 
-@njit(cache=True)
-def _unit(first, gather, start, at):
-    """Return the unit `at` places after `first`, or that `gather` lists there; -1 is none."""
-    if start < 0:
-        return first + at
-    unit = gather[start + at]
-    return first + unit if unit >= 0 else -1
-
-
-@njit(cache=True)
+@kernel
 def _add_row(totals, n, word, messages, weight, columns, first, writes, words):
     """Add `word` times the weights from `weight` on to the totals of a position.
 
@@ -87,19 +62,19 @@ def _add_row(totals, n, word, messages, weight, columns, first, writes, words):
         to, by = np.uint64(first), np.uint64(weight)
         for c in range(np.uint64(columns)):
             total = totals[n, to + c] + word * messages.weights[by + c]
-            totals[n, to + c] = _saturated(total, words.low, words.high)
+            totals[n, to + c] = clipped(total, words.low, words.high)
             saturated += total != totals[n, to + c]
         return saturated
     for c in range(columns):
         unit = messages.gather[writes + c]
         if unit >= 0:
             total = totals[n, first + unit] + word * messages.weights[weight + c]
-            totals[n, first + unit] = _saturated(total, words.low, words.high)
+            totals[n, first + unit] = clipped(total, words.low, words.high)
             saturated += total != totals[n, first + unit]
     return saturated
 
 
-@njit(cache=True)
+@kernel
 def _send(source, n, totals, k, messages, words, tally):
     """Add all that `source[n]` sends to `totals[k]`; return the saturations.
 
@@ -110,17 +85,15 @@ def _send(source, n, totals, k, messages, words, tally):
         place, rows = messages.table[m, PLACE], messages.table[m, ROWS]
         columns, block = messages.table[m, COLUMNS], messages.table[m, BLOCK]
         first, reads = messages.table[m, SOURCE], messages.table[m, READS]
-        target, writes = messages.table[m, TARGET], messages.table[m, WRITES]
         for p in range(messages.table[m, POSITIONS]):
-            to = target + p * columns if writes < 0 else target
-            listed = -1 if writes < 0 else writes + p * columns
+            to, writes = targets_of(messages, m, p)
             found = 0
             for r in range(rows):
-                i = _unit(first, messages.gather, reads, p * rows + r)
+                i = unit_at(first, messages.gather, reads, p * rows + r)
                 if i >= 0:
                     weight = block + r * columns
                     saturated += _add_row(
-                        totals, k, source[n, i], messages, weight, columns, to, listed, words
+                        totals, k, source[n, i], messages, weight, columns, to, writes, words
                     )
                     found += 1
             tally[place, STATE_READ] += found
@@ -129,7 +102,7 @@ def _send(source, n, totals, k, messages, words, tally):
     return saturated
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def drive_digital(x, feeds, words, drive, tally):
     """Write `bias + x inputs` in accumulator words into `drive`; return the saturations."""
     saturated = 0
@@ -137,7 +110,7 @@ def drive_digital(x, feeds, words, drive, tally):
         for k in range(feeds.layers.shape[0]):
             for j in range(feeds.layers[k, START], feeds.layers[k, END]):
                 total = feeds.bias[j] << words.state_fraction
-                drive[n, j] = _saturated(total, words.low, words.high)
+                drive[n, j] = clipped(total, words.low, words.high)
                 saturated += total != drive[n, j]
                 tally[k, WEIGHT_READ] += feeds.biased[j]
                 tally[k, STATE_WRITE] += 1
@@ -145,7 +118,7 @@ def drive_digital(x, feeds, words, drive, tally):
     return saturated
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def relax_digital(wires, batch, words, ended, fresh, max_steps, tolerance, work, tally):
     """Relax integer states in place until no word moves by more than `tolerance`.
 
@@ -173,7 +146,7 @@ def relax_digital(wires, batch, words, ended, fresh, max_steps, tolerance, work,
     return saturated
 
 
-@njit(cache=True)
+@kernel
 def _map_digital(n, wires, batch, words, state, work, tally):
     """Write `T(s)` of sample `n` into `work.image`; return the saturations."""
     for u in range(state.shape[1]):
@@ -191,7 +164,7 @@ def _map_digital(n, wires, batch, words, state, work, tally):
     return saturated
 
 
-@njit(cache=True)
+@kernel
 def _nudge_digital(n, wires, batch, words, state, work, tally):
     """Subtract `beta dC/ds` from the accumulators; return the saturations."""
     saturated, place = 0, wires.layers.shape[0]
@@ -200,7 +173,7 @@ def _nudge_digital(n, wires, batch, words, state, work, tally):
             error = state[n, wires.first + k] - batch.targets[n, k]
             pull = _rounded_shift(batch.beta * error, words.gain_fraction)
             total = work.total[0, wires.first + k] - (pull << words.weight_fraction)
-            work.total[0, wires.first + k] = _saturated(total, words.low, words.high)
+            work.total[0, wires.first + k] = clipped(total, words.low, words.high)
             saturated += total != work.total[0, wires.first + k]
             tally[place, MAC] += 1
             tally[place, STATE_READ] += 1
@@ -212,15 +185,15 @@ def _nudge_digital(n, wires, batch, words, state, work, tally):
     for p in range(table[0, POSITIONS]):
         pulled = 0
         for r in range(rows):
-            i = _unit(first, wires.readout.gather, reads, p * rows + r)
+            i = unit_at(first, wires.readout.gather, reads, p * rows + r)
             if i >= 0:
                 pull, at, by = 0, np.uint64(p * outputs), np.uint64(block + r * outputs)
                 for k in range(np.uint64(outputs)):
                     total = pull + work.error[at + k] * weights[by + k]
-                    pull = _saturated(total, words.low, words.high)
+                    pull = clipped(total, words.low, words.high)
                     saturated += total != pull
                 total = work.total[0, i] - _rounded_shift(batch.beta * pull, words.gain_fraction)
-                work.total[0, i] = _saturated(total, words.low, words.high)
+                work.total[0, i] = clipped(total, words.low, words.high)
                 saturated += total != work.total[0, i]
                 pulled += 1
         tally[place, MAC] += rows * outputs + pulled
@@ -229,7 +202,7 @@ def _nudge_digital(n, wires, batch, words, state, work, tally):
     return saturated
 
 
-@njit(cache=True)
+@kernel
 def errors_digital(n, wires, targets, words, state, work, tally):
     """Write `softmax(s W_out + b_out) - y` into `work.error`, in state words."""
     saturated, place = 0, wires.layers.shape[0]
@@ -237,7 +210,7 @@ def errors_digital(n, wires, targets, words, state, work, tally):
     for p in range(positions):
         for k in range(outputs):
             total = wires.bias[k] << words.state_fraction
-            work.logits[0, p * outputs + k] = _saturated(total, words.low, words.high)
+            work.logits[0, p * outputs + k] = clipped(total, words.low, words.high)
             saturated += total != work.logits[0, p * outputs + k]
             tally[place, WEIGHT_READ] += 1
     saturated += _send(state, n, work.logits, 0, wires.readout, words, tally)
@@ -250,7 +223,7 @@ def errors_digital(n, wires, targets, words, state, work, tally):
     return saturated
 
 
-@njit(cache=True)
+@kernel
 def _softmax_digital(n, first, outputs, targets, words, work):
     """Write the errors of the outputs from `first` on: shares of their sum, by a table."""
     largest = work.logits[0, first]
@@ -266,7 +239,7 @@ def _softmax_digital(n, first, outputs, targets, words, work):
         work.error[k] = share - targets[n, k]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_digital(wires, targets, words, state, errors, work, tally):
     """Write `softmax - y` of every sample into `errors`; return the saturations."""
     saturated = 0
@@ -274,63 +247,4 @@ def read_digital(wires, targets, words, state, errors, work, tally):
         saturated += errors_digital(n, wires, targets, words, state, work, tally)
         for k in range(errors.shape[1]):
             errors[n, k] = work.error[k]
-    return saturated
-
-
-@njit(cache=True, nogil=True)
-def draw_words(noise, blocks, register, tally):
-    """Fill `noise (size,)` from a xorshift register, block by block; return the register.
-
-    A pair of lateral weights shares the random word of the first of them.
-    """
-    for b in range(blocks.shape[0]):
-        start, stop, side = blocks[b, FIRST], blocks[b, LAST], blocks[b, SIDE]
-        row, drawn = 0, 0
-        k = start
-        while k < stop:
-            until = stop if side == 0 else start + (row + 1) * side
-            for at in range(k, until):
-                register = register ^ ((register << 13) & 0xFFFFFFFF)
-                register = register ^ (register >> 17)
-                register = register ^ ((register << 5) & 0xFFFFFFFF)
-                noise[at] = register & 0xFFFF
-            drawn += until - k
-            row += 1
-            k = until + row  # the words before the diagonal are those of earlier rows
-        for top in range(0, side, TILE):  # in tiles, so that a column stays in the cache
-            for left in range(0, top + 1, TILE):
-                for i in range(top, min(top + TILE, side)):
-                    for j in range(left, min(left + TILE, i)):
-                        noise[start + i * side + j] = noise[start + j * side + i]
-        tally[blocks[b, HOME], RANDOM] += drawn
-    return register
-
-
-@njit(cache=True, nogil=True)
-def write_words(theta, mirror, update, noise, blocks, formats, tally):
-    """Add `update` with the rounding that `noise` decides; return the saturations.
-
-    A word that does not change is not written, nor is its copy in `mirror`, from which blocks are
-    read backwards.
-    """
-    saturated = 0
-    for b in range(blocks.shape[0]):
-        start, stop, columns = blocks[b, FIRST], blocks[b, LAST], blocks[b, WIDTH]
-        written = 0
-        for k in range(start, stop):
-            wanted = _saturated(update[k] * formats.scale, -LARGEST, LARGEST)
-            step = (math.floor(wanted) + noise[k]) >> formats.shift
-            if step != 0:
-                total = theta[k] + step
-                word = _saturated(total, formats.low, formats.high)
-                theta[k] = word
-                saturated += total != word
-                written += 1
-                if blocks[b, MIRROR] >= 0:
-                    row, column = (k - start) // columns, (k - start) % columns
-                    there = column * ((stop - start) // columns) + row
-                    mirror[blocks[b, MIRROR] + there] = word
-        tally[blocks[b, HOME], TRACE_READ] += stop - start
-        tally[blocks[b, HOME], WEIGHT_READ] += written
-        tally[blocks[b, HOME], WEIGHT_WRITE] += written
     return saturated

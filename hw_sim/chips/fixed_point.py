@@ -15,6 +15,8 @@ GAIN_FRACTION = 12
 """Bits after the point of the nudge."""
 ODDS_FRACTION = 24
 """Bits after the point of an exponential of the softmax, which is at most one."""
+WIDEST = 2**61
+"""What a product may come to: added to an accumulator it still is an integer of 64 bits."""
 RANDOM_BITS = 16
 """Bits of a random word that decides the rounding of an update."""
 
@@ -52,6 +54,11 @@ class DigitalConfig(ChipSettings):
                 f"{owner} has weight_bits {self.weight_bits}, too few for weight_range "
                 f"{self.weight_range:g}."
             )
+        if self.input_range * 2.0 ** (self.state_fraction + self.weight_bits - 1) > WIDEST:
+            raise EngineError(
+                f"{owner} has input_range {self.input_range:g}, whose products with weights of "
+                f"{self.weight_bits} bits do not fit in 62 bits at state_bits {self.state_bits}."
+            )
         if not (isinstance(self.seed, int) and 0 < self.seed < 2**32):
             raise EngineError(f"{owner} has seed {self.seed!r}, expected 1 to 2^32 - 1.")
 
@@ -79,6 +86,23 @@ class DigitalConfig(ChipSettings):
         """Bits of a drive after the point by which the table is addressed."""
         finest = self.table_bits - 1 - int(log2(self.table_range))
         return min(finest, self.weight_fraction + self.state_fraction)
+
+    def check_nudge(self, beta: float, target: float, outputs: int, linked: bool) -> None:
+        """Refuse a nudge whose products do not fit, with targets up to `target` in size.
+
+        Where outputs are `linked`, errors go back through so many weights; else they are scaled
+        and shifted to the point of an accumulator.
+        """
+        gain, error = abs(beta) * 2**GAIN_FRACTION + 1, (1.0 + target) * 2**self.state_fraction
+        product = error * 2 ** (self.weight_bits - 1) if linked else error
+        pull = min(product * outputs, 2 ** (self.accumulator_bits - 1)) if linked else error
+        shifted = 0.0 if linked else pull * abs(beta) * 2**self.weight_fraction
+        if max(product, gain * pull, shifted) > WIDEST:
+            raise EngineError(
+                f"beta {beta:g} with targets up to {target:g} does not fit in 62 bits on the "
+                f"digital substrate: it has weight_bits {self.weight_bits}, state_bits "
+                f"{self.state_bits} and accumulator_bits {self.accumulator_bits}."
+            )
 
     @property
     def map_error(self) -> float:

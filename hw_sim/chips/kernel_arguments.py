@@ -117,6 +117,44 @@ class Arrays(NamedTuple):
     power: Any
 
 
+class Cells(NamedTuple):
+    """The pairs of a set of arrays: `level`, `gain` and `writes (2, pairs)`."""
+
+    level: Any
+    gain: Any
+    writes: Any
+
+
+class Pulses(NamedTuple):
+    """How pulses move cells.
+
+    A change of a weight by `span` asks each cell of its pair for its whole range: for `whole`
+    pulses of one strength, or for a single one of any strength where that is 0. `cycle`, `curve`
+    and `lean` are `cycle_variation`, `nonlinearity` and `asymmetry` of the settings.
+    """
+
+    span: Any
+    whole: Any
+    cycle: Any
+    curve: Any
+    lean: Any
+
+
+class Lines(NamedTuple):
+    """How pairs are seen: conductances from `off` to 1, through lines of so much `resistance`.
+
+    Each tile of `height` rows and `width` columns has lines of its own. A pair adds `reach` times
+    the difference of its cells to a current, and `loudness` times their squares to its variance.
+    """
+
+    off: Any
+    resistance: Any
+    height: Any
+    width: Any
+    reach: Any
+    loudness: Any
+
+
 class Update(NamedTuple):
     """Formats of an update: in units of `2^-shift` words it is `scale` times what is asked for."""
 

@@ -1,11 +1,10 @@
 """The compiled local rule, which all chips share: each synapse multiplies what its two ends are."""
 
-from numba import njit
-
+from hw_sim.chips.kernel_compiler import kernel
 from hw_sim.events import MAC, STATE_READ, TRACE_READ, TRACE_WRITE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def correlate(gradient, source, target, gather, scale, first_row, last_row, tally):
     """Add `scale source_i target_j` of every sample and position to `gradient[i, j]`.
 
@@ -30,7 +29,7 @@ def correlate(gradient, source, target, gather, scale, first_row, last_row, tall
                 tally[STATE_READ] += columns
 
 
-@njit(cache=True)
+@kernel
 def correlate_bias(gradient, target, gather, scale, tally):
     """Add `scale target_j` of every sample and position that has one to `gradient[j]`."""
     columns = gradient.shape[0]

@@ -16,7 +16,7 @@ from engine.couplings.link import INPUT, ONE, OUTPUT, Link
 from engine.errors import EngineError
 from engine.learning.spectral import recurrent_links
 from engine.model.network import Network
-from engine.model.params import Params, partners
+from engine.model.params import Params
 from hw_sim.chips.kernel_arguments import Feeds, Messages, Wires
 from hw_sim.places import homes, places
 
@@ -209,4 +209,9 @@ def layer_table(network: Network) -> IntArray:
 
 def symmetrised(network: Network, theta: FloatArray) -> Params:
     """Return parameters whose lateral blocks are `(W + W') / 2`."""
-    return Params(network, (theta + theta[partners(network)]) / 2)
+    found = Params(network, theta.copy())
+    for link in network.links.values():
+        if link.tied:
+            block = found[link.block]
+            block[...] = (block + block.T) / 2
+    return found

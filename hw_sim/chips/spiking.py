@@ -24,8 +24,9 @@ from engine.errors import EngineError, check_count
 from engine.model.network import Network
 from engine.model.params import Params
 from hw_sim.audit.recording import Trace, interpreted, recorded
-from hw_sim.chips import floating_kernels as kernels
+from hw_sim.chips import event_kernels as kernels
 from hw_sim.chips.chip import DENSE, Chip
+from hw_sim.chips.exchange_kernels import tell_all
 from hw_sim.chips.floor_plan import FloorPlan, on_cores
 from hw_sim.chips.kernel_arguments import Endings, HeldBatch, Kept
 from hw_sim.chips.landing import cores_of, landing_of_inputs, landing_on_outputs, learned
@@ -219,7 +220,7 @@ class SpikingBackend(Substrate):
             tally[place, SPIKE_OUT] += len(x) * (last - first)
             tally[place, MESSAGE] += len(x) * messages
             tally[place, HOP] += len(x) * hops
-        kernels.tell_all(self._cores, self.network.units, self._learned[0], len(x), tally)
+        tell_all(self._cores, self.network.units, self._learned[0], len(x), tally)
 
     def record_relaxation(
         self, x: FloatArray, y: FloatArray, beta: float, steps: int, trace: Trace

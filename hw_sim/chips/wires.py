@@ -13,7 +13,8 @@ from scipy.sparse.linalg import splu
 from engine.arrays import FloatArray, IntArray
 from engine.border import checked
 from engine.errors import EngineError
-from hw_sim.chips.wire_kernels import see_through_wires
+from hw_sim.chips.kernel_arguments import Lines
+from hw_sim.chips.wire_kernels import see_pairs
 
 
 @checked
@@ -32,10 +33,23 @@ def seen_conductances(
     _check(cells, resistance)
     if min(tile) < 0:
         raise EngineError(f"a tile has the size {tile}, expected 0 or more rows and columns.")
-    height, width = tile[0] or len(cells), tile[1] or cells.shape[1]
-    seen, whole = np.empty(cells.shape), np.ascontiguousarray(cells, np.float64)
-    see_through_wires(whole, float(resistance), height, width, seen)
-    return seen
+    seen, pairs = np.empty(cells.size), np.stack([cells.ravel(), np.zeros(cells.size)])
+    lines = lines_of(cells.shape, tile, 0.0, resistance)
+    see_pairs(pairs, 0, *cells.shape, lines, seen, np.empty(0), 0)
+    return seen.reshape(cells.shape)
+
+
+def lines_of(
+    shape: tuple[int, int],
+    tile: tuple[int, int],
+    off: float,
+    resistance: float,
+    reach: float = 1.0,
+    loudness: float = 0.0,
+) -> Lines:
+    """Return how the pairs of an array are seen; see `Lines`."""
+    height, width = tile[0] or shape[0], tile[1] or shape[1]
+    return Lines(off, float(resistance), height, width, reach, loudness)
 
 
 @checked

@@ -20,7 +20,7 @@ from engine.learning.spectral import SpectralCap
 from engine.model.network import Network
 from engine.model.params import Params
 from experiments.fuzz import description, phases, strategies
-from hw_sim.chips import digital_kernels, floating_kernels
+from hw_sim.chips import digital_kernels, event_kernels
 from hw_sim.chips.crossbar import CrossbarBackend
 from hw_sim.counts import OpCounts
 from hw_sim.prices.bill import Bill
@@ -182,12 +182,12 @@ def leave_the_range(patch: pytest.MonkeyPatch) -> None:
 
 def stay_silent(patch: pytest.MonkeyPatch) -> None:
     """Event-driven units keep small changes to themselves, though their threshold is zero."""
-    relax = floating_kernels.relax_events
+    relax = event_kernels.relax_events
 
     def quiet(wires: Any, batch: Any, threshold: float, *rest: Any) -> None:
         relax(wires, batch, max(threshold, 1e-3), *rest)
 
-    patch.setattr(floating_kernels, "relax_events", quiet)
+    patch.setattr(event_kernels, "relax_events", quiet)
 
 
 def miscount_the_nudge(patch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from hw_sim.chips.fixed_point import DigitalConfig
 from hw_sim.chips.spiking import SpikingBackend, SpikingConfig
 from hw_sim.chips.substrate import Substrate
 from hw_sim.counts import OpCounts, optimizer_counts
-from hw_sim.formula import dense_counts
+from hw_sim.formula import dense_counts, inference_counts, update_counts
 from hw_sim.places import BORDER, READOUT
 
 NETWORKS = {
@@ -70,6 +70,27 @@ def test_digital_counts_equal_the_closed_formula(network: Network, relaxation: R
     free, nudged = _one_estimate(backend, relaxation)
     expected = dense_counts(network, SAMPLES, free, nudged, phases=2)
     assert _inside(backend.counts) == dict(expected)
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_digital_counts_of_an_inference_equal_the_closed_formula(network: Network) -> None:
+    backend = DigitalBackend(network, initial_params(network, np.random.default_rng(1)))
+    clamped = backend.clamp(_batch(network)[0])
+    settled = backend.settle(clamped, relaxation=Relaxation(50, 0.01))
+    backend.predict(settled)
+    expected = inference_counts(network, SAMPLES, int(settled.steps.sum()))
+    assert _inside(backend.counts) == {key: n for key, n in expected if n}
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_digital_counts_of_an_update_equal_the_closed_formula(network: Network) -> None:
+    """Where every word changes; that a random word rounds it is the digital chip's own."""
+    params = initial_params(network, np.random.default_rng(1))
+    backend = DigitalBackend(network, params, FINE)
+    for _ in range(3):
+        backend.apply(np.full(network.size, 0.01))
+    found = {key: n for key, n in _inside(backend.counts).items() if key[2] != "random"}
+    assert found == dict(update_counts(network, 3))
 
 
 class _Traced(float):

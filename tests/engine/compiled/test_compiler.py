@@ -45,13 +45,18 @@ def test_an_edit_in_a_function_that_is_called_compiles_its_callers_anew(tmp_path
     assert run() == 0.0
 
 
-def test_the_contents_of_a_folder_are_those_of_its_files(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("1")
-    first = contents(tmp_path)
-    (tmp_path / "note.txt").write_text("no code")
-    assert contents(tmp_path) == first
-    (tmp_path / "a.py").rename(tmp_path / "b.py")
-    assert contents(tmp_path) != first
+def test_the_contents_of_files_are_their_names_and_what_they_hold(tmp_path: Path) -> None:
+    one, other = tmp_path / "a.py", tmp_path / "b.py"
+    one.write_text("1")
+    other.write_text("2")
+    first = contents(one, other)
+    assert contents(other, one) == first
+    assert contents(one) != first
+    other.write_text("3")
+    assert contents(one, other) != first
+    other.write_text("2")
+    assert contents(one, other) == first
+    assert contents(other.rename(tmp_path / "c.py"), one) != first
 
 
 def _double(state, starts, rows, sizes, constants, scratch, into):  # type: ignore[no-untyped-def]

@@ -2,6 +2,7 @@
 
 import math
 import operator
+import types
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from hw_sim.audit.training_step import (
     correlate_recorded,
     relax_recorded,
 )
-from hw_sim.chips import floating_kernels
+from hw_sim.chips import crossbar_kernels, event_kernels, real_kernels
 from hw_sim.chips.crossbar import CrossbarBackend
 from hw_sim.chips.digital import DigitalBackend
 from hw_sim.chips.kernel_arguments import Registers
@@ -63,15 +64,27 @@ def test_signs_and_functions_carry_words() -> None:
     for found, number in (
         (abs(Value(-3, A)), 3),
         (-Value(3, A), -3),
-        (interpreted(floating_kernels)["math"].tanh(Value(0.5, A)), math.tanh(0.5)),
-        (interpreted(floating_kernels)["math"].exp(Value(0.5, A)), math.exp(0.5)),
-        (interpreted(floating_kernels)["math"].log(Value(0.5, A)), math.log(0.5)),
-        (interpreted(floating_kernels)["math"].floor(Value(1.5, A)), 1),
+        (interpreted(real_kernels)["math"].tanh(Value(0.5, A)), math.tanh(0.5)),
+        (interpreted(real_kernels)["math"].exp(Value(0.5, A)), math.exp(0.5)),
+        (interpreted(real_kernels)["math"].log(Value(0.5, A)), math.log(0.5)),
+        (interpreted(real_kernels)["math"].floor(Value(1.5, A)), 1),
     ):
         assert number_of(found) == number
         assert words_of(found) == A
     assert words_of(3.0) == frozenset()
     assert [10, 20][Value(1, A)] == 20
+
+
+def test_kernels_of_other_files_are_interpreted_with_those_that_call_them() -> None:
+    """`relax_events` calls `softmax_errors` of another file, which calls `math.exp`."""
+    plain = interpreted(event_kernels)["softmax_errors"]
+    assert isinstance(plain, types.FunctionType)
+    assert plain.__globals__["math"] is interpreted(event_kernels)["math"]
+    assert plain.__globals__["math"] is not math
+    names = interpreted(crossbar_kernels)
+    for name in ("read_tiles", "joins", "relax_crossbar"):
+        assert isinstance(names[name], types.FunctionType)
+    assert isinstance(names["read_tiles"].__globals__["add_row"], types.FunctionType)
 
 
 def test_a_memory_records_reads_writes_and_the_words_of_an_index() -> None:

@@ -9,7 +9,7 @@ import pytest
 from engine import SGD, Relaxation, Training
 from engine.learning.run import Run
 from engine.learning.training import train_step
-from hw_sim.chips import host_cores
+from hw_sim.chips import cells, host_cores
 from hw_sim.chips.crossbar import MIDDLING, CrossbarBackend
 from hw_sim.chips.digital import DigitalBackend
 from hw_sim.chips.fixed_point import DigitalConfig
@@ -55,6 +55,7 @@ def test_blocks_change_no_bit(
     make: Any, config: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, used = [], list[int]()
+    monkeypatch.setattr(cells, "STREAM", 8)  # so that small blocks have several streams
     for count in (1, 2, 3):
         monkeypatch.setattr(host_cores, "row_blocks", _cut(count, used))
         found.append(_trained(make, config, name))
