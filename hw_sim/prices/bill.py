@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 from engine.model.network import Network
-from hw_sim.counts import Key, OpCounts, WordCount, neuron_count
+from hw_sim.counts import Amounts, Key, OpCounts, WordCount, neuron_count
 from hw_sim.events import WAITS
 from hw_sim.prices.price import Parameters, Price
 from hw_sim.prices.schedule import UPDATE, Mapped, rounds_of_one
@@ -64,8 +64,8 @@ class Bill:
 
     technology: Technology
     design: Design
-    counts: OpCounts
-    most_writes: int = 0
+    counts: OpCounts | Amounts
+    most_writes: float = 0
     """Of the weight cell that was written most."""
 
     def energy_parts(self) -> dict[Key, float]:
