@@ -54,11 +54,7 @@ class OpCounts:
 
     def total(self, kind: str, phase: str | None = None, place: str | None = None) -> int:
         """Return the number of events of a kind, of all phases and places or of one."""
-        return sum(
-            count
-            for (in_phase, at, of), count in self.events.items()
-            if of == kind and phase in (None, in_phase) and place in (None, at)
-        )
+        return sum(n for key, n in self.events.items() if _matches(key, kind, phase, place))
 
     def rows(self) -> list[list[str | int]]:
         """Return the counts as plain lists, for a file."""
@@ -71,6 +67,35 @@ class OpCounts:
         for phase, place, kind, count in rows:
             counts.add(phase, place, kind, count)
         return counts
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Events that need not be whole, for they lie between two counts; add them like numbers."""
+
+    events: Mapping[Key, float] = field(default_factory=dict)
+
+    @classmethod
+    def between(cls, before: OpCounts, after: OpCounts, share: float) -> "Amounts":
+        """Return `before + share (after - before)` of every event."""
+        gained = after - before
+        return cls({k: before.events[k] + share * gained.events[k] for k in after.events})
+
+    def __add__(self, other: "Amounts") -> "Amounts":
+        keys = {**self.events, **other.events}
+        return Amounts({k: self.events.get(k, 0.0) + other.events.get(k, 0.0) for k in keys})
+
+    def __iter__(self) -> Iterator[tuple[Key, float]]:
+        return iter(sorted(self.events.items()))
+
+    def total(self, kind: str, phase: str | None = None, place: str | None = None) -> float:
+        """Return the events of a kind, of all phases and places or of one."""
+        return sum(n for key, n in self.events.items() if _matches(key, kind, phase, place))
+
+
+def _matches(key: Key, kind: str, phase: str | None, place: str | None) -> bool:
+    """Tell whether an event is of a kind, and of a phase and at a place where they are named."""
+    return key[2] == kind and phase in (None, key[0]) and place in (None, key[1])
 
 
 @dataclass(frozen=True)

@@ -3,117 +3,21 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from engine.model.network import Network
+from experiments.hardware.costs import Contest, Cost
+from experiments.hardware.curve import counts_until, steps_until, writes_until
 from experiments.hardware.job import Outcome
 from experiments.hardware.settings import RIVALS
-from experiments.reporting.number_text import in_units
+from experiments.hardware.target import Targets, common_targets, target_of, update_reached
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.settings import ChipSettings
-from hw_sim.counts import OpCounts, WordCount
+from hw_sim.counts import Amounts, OpCounts, WordCount
 from hw_sim.prices.bill import Bill, Design
-from hw_sim.prices.break_even import (
-    Swing,
-    break_even_factor,
-    break_even_steps,
-    difference,
-    sensitivities,
-)
-from hw_sim.prices.sums import Range, Sum, ratio_range
 from hw_sim.prices.technology import Technology
-
-SHOWN_PRICES = 3
-"""Prices whose break-even point is stated, beside that of a weight write."""
-FAR = 1000.0
-"""Break-even prices further than this factor from the price are not worth stating."""
-
-
-@dataclass(frozen=True)
-class Contest:
-    """A substrate in a technology against one rival, both trained to the target.
-
-    Bills are of all seeds together.
-    """
-
-    substrate: str
-    technology: Technology
-    rival: str
-    ours: Bill
-    theirs: Bill
-    seeds: int
-    ours_once: Bill
-    """All inferences of the test parts."""
-    theirs_once: Bill
-    inferences: int
-    steps: float
-    """Mean steps of a sample over all its phases, until the target."""
-
-    @cached_property
-    def ratio(self) -> Range:
-        """Our energy of training over theirs."""
-        return ratio_range(self.ours.energy_sum(), self.theirs.energy_sum())
-
-    @cached_property
-    def time_ratio(self) -> Range | None:
-        """Our time of training over theirs, where times have prices."""
-        sums = self.ours.latency_sum(), self.theirs.latency_sum()
-        return ratio_range(*sums) if all(found.terms for found in sums) else None
-
-    @cached_property
-    def swings(self) -> list[Swing]:
-        """The prices that decide, the strongest first."""
-        return sensitivities(self.ours.energy_sum(), self.theirs.energy_sum())
-
-    @property
-    def verdict(self) -> str:
-        """Which is cheaper, over the whole range of the prices."""
-        if self.ratio.high < 1.0:
-            return "cheaper"
-        return "dearer" if self.ratio.low > 1.0 else "undecided"
-
-    def training_energy(self) -> Range:
-        """Return joules of one training."""
-        return scaled(self.ours.energy(), 1.0 / self.seeds)
-
-    def inference_energy(self) -> Range:
-        """Return joules of one inference."""
-        return scaled(self.ours_once.energy(), 1.0 / self.inferences)
-
-    def break_even(self) -> list[str]:
-        """Say in sentences where the balance of energy tips."""
-        factor = break_even_steps(self.ours, self.theirs)
-        sentences = ["no number of steps is small enough"]
-        if factor is not None:
-            sentences = [f"fewer than {factor * self.steps:.3g} steps (took {self.steps:.3g})"]
-        ours, theirs = self.ours.energy_sum(), self.theirs.energy_sum()
-        shown = [swing.kind for swing in self.swings[:SHOWN_PRICES]]
-        for kind in dict.fromkeys([*shown, "weight_write"]):
-            sentences += _tipping_point(ours, theirs, kind)
-        return sentences
-
-    def break_even_times(self) -> list[str]:
-        """Say in sentences where the balance of time tips."""
-        ours, theirs = self.ours.latency_sum(), self.theirs.latency_sum()
-        sentences = []
-        for kind in {**ours.prices, **theirs.prices}:
-            sentences += _tipping_point(ours, theirs, kind)
-        return sentences or ["no single time decides"]
-
-
-def _tipping_point(ours: Sum, theirs: Sum, kind: str) -> list[str]:
-    """Say at which price the balance tips, unless that is far from the price there is."""
-    price, factor = {**theirs.prices, **ours.prices}.get(kind), None
-    if price is not None:
-        factor = break_even_factor(ours, theirs, kind)
-    if price is None or factor is None or not 1 / FAR <= factor <= FAR:
-        return []
-    side = "under" if difference(ours, theirs, kind) > 0 else "over"
-    unit = price.unit[-1]  # of pJ, ns and mW: J, s and W
-    now, even = (in_units(value, unit) for value in (price.value, factor * price.value))
-    return [f"{kind} {side} {even} (is {now})"]
 
 
 def check_prices(
@@ -134,28 +38,6 @@ def check_prices(
                     technologies[name].price("area", part)
 
 
-def scaled(value: Range, factor: float) -> Range:
-    """Return a range in other units."""
-    return Range(factor * value.nominal, factor * value.low, factor * value.high)
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What EqProp alone takes on a substrate in a technology, where no rival is counted.
-
-    Bills are of all seeds together: of training to the target, and of all test inferences.
-    """
-
-    substrate: str
-    technology: Technology
-    trained: Bill
-    once: Bill
-    seeds: int
-    inferences: int
-    steps: float
-    """Mean steps of a sample over all its phases, until the target."""
-
-
 Group = tuple[Outcome, ...]
 """The seeds of one contender."""
 
@@ -165,8 +47,8 @@ class Summary:
     """Everything that the report says; a contender is the learner and the substrate it ran on."""
 
     task: str
-    targets: Mapping[str, float]
-    """By substrate: the accuracy to which all learners are trained there."""
+    targets: Targets
+    """The accuracy to which all learners of a seed are trained."""
     outcomes: Mapping[tuple[str, str], Group]
     contests: tuple[Contest, ...]
     costs: tuple[Cost, ...]
@@ -175,18 +57,6 @@ class Summary:
     sweeps: Group
     networks: Mapping[str, Network]
     """By learner, and `sweep` for the smaller one of the sweeps."""
-
-
-def common_targets(outcomes: Sequence[Outcome]) -> dict[str, float]:
-    """Return for each substrate the highest whole percent that every run there reached.
-
-    On the validation part, after any epoch.
-    """
-    reached: dict[str, float] = {}
-    for outcome in outcomes:
-        best = max(point.accuracy for point in outcome.curve)
-        reached[outcome.substrate] = min(best, reached.get(outcome.substrate, 1.0))
-    return {name: math.floor(100 * value + 1e-9) / 100 for name, value in reached.items()}
 
 
 def summarise(
@@ -208,18 +78,18 @@ def summarise(
         groups[key] = (*groups.get(key, ()), outcome)
     late = [
         f"{o.learner} on {o.substrate} with seed {o.seed} never reached "
-        f"{goals[o.substrate]:.0%} on the validation part"
+        f"{target_of(o, goals):.1%} on the validation part"
         for o in outcomes
-        if o.first_epoch(goals[o.substrate]) is None
+        if update_reached(o, goals) is None
     ]
     usable = {
         key
         for key, group in groups.items()
-        if all(o.first_epoch(goals[o.substrate]) is not None for o in group)
+        if all(update_reached(o, goals) is not None for o in group)
     }
     contests = [
         _contest(groups["eqprop", substrate], groups[rival, substrate], technologies[name],
-                 goals[substrate], networks)
+                 goals, networks)
         for substrate, chip in CHIPS.items()
         for name in chosen or chip.technologies
         for rival in RIVALS
@@ -229,7 +99,7 @@ def summarise(
     if not any(rival in networks for rival in RIVALS):
         late.append("backprop and BPTT, which are counted for networks of one layer only")
         costs = [
-            _cost(groups["eqprop", substrate], technologies[name], goals[substrate], networks)
+            _cost(groups["eqprop", substrate], technologies[name], goals, networks)
             for substrate, chip in CHIPS.items()
             for name in chosen or chip.technologies
             if ("eqprop", substrate) in usable
@@ -243,42 +113,63 @@ def _contest(
     ours: Group,
     theirs: Group,
     technology: Technology,
-    goal: float,
+    goals: Targets,
     networks: Mapping[str, Network],
 ) -> Contest:
-    bills = [bill for group in (ours, theirs) for bill in _bills(group, technology, goal, networks)]
+    us, them = (_bills(group, technology, goals, networks) for group in (ours, theirs))
     return Contest(
-        ours[0].substrate, technology, theirs[0].learner, bills[0], bills[2], len(ours),
-        bills[1], bills[3], sum(outcome.n_test for outcome in ours), _mean_steps(ours, goal),
+        ours[0].substrate, technology, theirs[0].learner, us.trained, them.trained,
+        tuple(zip(us.by_seed, them.by_seed, strict=True)), us.once, them.once,
+        sum(outcome.n_test for outcome in ours), _mean_steps(ours, goals),
     )  # fmt: skip
 
 
 def _cost(
-    group: Group, technology: Technology, goal: float, networks: Mapping[str, Network]
+    group: Group, technology: Technology, goals: Targets, networks: Mapping[str, Network]
 ) -> Cost:
-    trained, once = _bills(group, technology, goal, networks)
+    bills = _bills(group, technology, goals, networks)
     tests = sum(outcome.n_test for outcome in group)
-    steps = _mean_steps(group, goal)
-    return Cost(group[0].substrate, technology, trained, once, len(group), tests, steps)
+    steps = _mean_steps(group, goals)
+    return Cost(
+        group[0].substrate, technology, bills.trained, bills.once, bills.by_seed, tests, steps
+    )
+
+
+class _Bills(NamedTuple):
+    trained: Bill
+    """Of all seeds, until the goal."""
+    once: Bill
+    """Of all inferences of the test parts."""
+    by_seed: tuple[Bill, ...]
+    """Of each training alone."""
 
 
 def _bills(
-    group: Group, technology: Technology, goal: float, networks: Mapping[str, Network]
-) -> tuple[Bill, Bill]:
+    group: Group, technology: Technology, goals: Targets, networks: Mapping[str, Network]
+) -> _Bills:
     """Price training to the goal, and all inferences of the test parts."""
-    design = design_of(group[0], networks[group[0].learner])
-    epochs = [outcome.first_epoch(goal) or 0 for outcome in group]
-    trained, once = OpCounts(), OpCounts()
-    for outcome, epoch in zip(group, epochs, strict=True):
-        trained += outcome.counts_at(epoch)
+    design, once = design_of(group[0], networks[group[0].learner]), OpCounts()
+    done, by_seed = Amounts(), []
+    for outcome in group:
+        ended = _reached(outcome, goals)
+        counts, worn = counts_until(outcome.curve, ended), writes_until(outcome.curve, ended)
+        by_seed.append(Bill(technology, design, counts, worn))
+        done += counts
         once += OpCounts.from_rows(tuple(row) for row in outcome.inference)
-    worn = max(o.curve[e - 1].most_writes for o, e in zip(group, epochs, strict=True))
-    batch = group[0].settings["batch_size"]
-    return Bill(technology, design, trained, worn, batch), Bill(technology, design, once)
+    worn, batch = max(bill.most_writes for bill in by_seed), group[0].settings["batch_size"]
+    trained = Bill(technology, design, done, worn, batch)
+    return _Bills(trained, Bill(technology, design, once), tuple(by_seed))
 
 
-def _mean_steps(group: Group, goal: float) -> float:
-    return float(np.mean([o.steps_until(o.first_epoch(goal) or 0) for o in group]))
+def _mean_steps(group: Group, goals: Targets) -> float:
+    return float(np.mean([steps_until(o.curve, _reached(o, goals)) for o in group]))
+
+
+def _reached(outcome: Outcome, goals: Targets) -> float:
+    """Return the update at which a run that is priced reached its goal."""
+    update = update_reached(outcome, goals)
+    assert update is not None, "only runs that reached the goal are priced"
+    return update
 
 
 def design_of(outcome: Outcome, network: Network) -> Design:
@@ -296,5 +187,9 @@ def design_on(settings: ChipSettings, network: Network, memory: WordCount, learn
 
 def accuracy_spread(outcomes: Sequence[Outcome]) -> tuple[float, float]:
     """Return mean and standard deviation of the test accuracy over seeds."""
-    values = np.array([outcome.accuracy for outcome in outcomes])
-    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else math.nan
+    return mean_and_deviation([outcome.accuracy for outcome in outcomes])
+
+
+def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean over seeds and their deviation, NaN for a single one."""
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan

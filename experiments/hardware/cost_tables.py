@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from experiments.hardware.contest import Cost, scaled
+from experiments.hardware.costs import Cost, scaled
 from experiments.hardware.report_tables import range_text, ratio_text
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import NONE, in_units, number
@@ -20,8 +20,8 @@ def cost_table(costs: Sequence[Cost]) -> Table:
         rows.append(
             (
                 *cost_names(cost),
-                range_text(scaled(cost.trained.energy(), 1 / cost.seeds), "J"),
-                range_text(scaled(cost.trained.latency(), 1 / cost.seeds), "s"),
+                range_text(cost.training_energy, "J"),
+                range_text(cost.training_time, "s"),
                 range_text(scaled(cost.once.energy(), 1 / cost.inferences), "J"),
                 range_text(scaled(cost.once.latency(), 1 / cost.inferences), "s"),
                 number(cost.trained.design.memory_bits / 8192, 1),
@@ -35,8 +35,8 @@ def cost_table(costs: Sequence[Cost]) -> Table:
     )  # fmt: skip
     caption = (
         "Training is until the target accuracy, inference a mean over the test part. In brackets "
-        "the 5th and 95th percentile over the ranges of the prices. Memory is for one sample in "
-        "flight, optimizer included."
+        "the 5th and 95th percentile over the ranges of the prices, and for training over seeds "
+        "too. Memory is for one sample in flight, optimizer included."
     )
     return Table("What EqProp takes", header, tuple(rows), caption, 2)
 
@@ -57,8 +57,8 @@ def cost_values(cost: Cost) -> dict[str, Any]:
     return {
         "substrate": cost.substrate,
         "technology": cost.technology.name,
-        "energy_j": asdict(scaled(cost.trained.energy(), 1 / seeds)),
-        "latency_s": asdict(scaled(cost.trained.latency(), 1 / seeds)),
+        "energy_j": asdict(cost.training_energy),
+        "latency_s": asdict(cost.training_time),
         "inference_energy_j": asdict(scaled(cost.once.energy(), 1 / tests)),
         "inference_latency_s": asdict(scaled(cost.once.latency(), 1 / tests)),
         "power_w": None if power is None else asdict(power),

@@ -7,24 +7,20 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from engine.arrays import FloatArray, IntArray
 from engine.errors import EngineError, NudgeWarning
-from engine.learning.predict import evaluate
-from engine.learning.run import Epoch
-from engine.learning.training import fit, train_step
+from engine.learning.training import fit
 from engine.model.builders import conv_net, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
+from experiments.hardware.curve import Point
 from experiments.hardware.own_network import OwnNetwork
 from experiments.hardware.settings import CONV, LOOPED, Settings
+from experiments.hardware.watch import Watch, accuracy_of
 from experiments.tasks import Task
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.substrate import Substrate
-from hw_sim.counts import OpCounts, WordCount, optimizer_counts
+from hw_sim.counts import OpCounts, WordCount
 from hw_sim.rivals.backprop import Rival, feedforward
-
-TEST_STEPS = 60
-"""Most steps of a relaxation when a trained network is tested."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +39,6 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Point:
-    """After one epoch: accuracy on the validation part, and all counts since the start."""
-
-    epoch: int
-    accuracy: float
-    unsettled: float
-    free_steps: float
-    nudged_steps: float
-    most_writes: int
-    counts: list[list[Any]]
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What a run measured; accuracies are fractions of held-out parts."""
 
@@ -66,6 +49,7 @@ class Outcome:
     accuracy: float
     """On the test part, after the last epoch."""
     n_test: int
+    n_valid: int
     curve: tuple[Point, ...]
     inference: list[list[Any]]
     """Counts of all inferences of the test part."""
@@ -77,15 +61,7 @@ class Outcome:
 
     def counts_at(self, epoch: int) -> OpCounts:
         """Return everything that training did up to the end of an epoch."""
-        return OpCounts.from_rows(tuple(row) for row in self.curve[epoch - 1].counts)
-
-    def first_epoch(self, target: float) -> int | None:
-        """Return the first epoch after which the validation accuracy reached the target."""
-        return next((p.epoch for p in self.curve if p.accuracy >= target), None)
-
-    def steps_until(self, epoch: int) -> float:
-        """Return the mean steps of a sample, of the free and both nudged phases together."""
-        return float(np.mean([p.free_steps + 2 * p.nudged_steps for p in self.curve[:epoch]]))
+        return next(point.done for point in self.curve if point.epoch == epoch)
 
 
 def network_of(job: Job) -> Network:
@@ -112,33 +88,21 @@ def run_job(job: Job) -> Outcome:
     split = job.task.load(job.seed)
     chip = make_substrate(job.substrate, network, settings, job.seed, job.own)
     rival = make_rival(job.learner, settings)
-    training, curve = settings.training(job.seed), []
+    training = settings.training(job.seed)
     if job.learner == "backprop":
         training = replace(training, cap=None)
-    updates = -(-len(split.x_train) // settings.batch_size)
-
-    def on_epoch(epoch: Epoch) -> None:
-        kept = chip.counts.copy()
-        accuracy = _accuracy(chip, rival, split.x_valid, split.y_valid, settings)
-        chip.counts = kept  # watching is no part of training
-        done = kept + optimizer_counts(
-            network, training.optimizer, updates * epoch.number, settings.local_optimizer
-        )
-        steps = epoch.unsettled, epoch.free_steps, epoch.nudged_steps
-        curve.append(Point(epoch.number, accuracy, *steps, chip.most_writes, done.rows()))
-
+    watch = Watch(chip, rival, split, settings, training)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", NudgeWarning)  # what a large beta does is measured
-        step = rival or train_step
-        fit(chip, split.x_train, split.y_train, training, on_epoch=on_epoch, step=step)
+        fit(chip, split.x_train, split.y_train, training, step=watch)
         before, idle = chip.counts.copy(), chip.core_work
-        accuracy = _accuracy(chip, rival, split.x_test, split.y_test, settings)
+        accuracy = accuracy_of(chip, rival, split.x_test, split.y_test, settings)
     moments = training.optimizer.moments
     memory = rival.words(chip, moments) if rival else chip.footprint.count(network, moments)
     return Outcome(
         job.learner, job.substrate, job.label, job.seed, accuracy, len(split.y_test),
-        tuple(curve), (chip.counts - before).rows(), memory, settings.values(), chip.saturated,
-        (chip.core_work - idle).tolist(),
+        len(split.y_valid), tuple(watch.curve), (chip.counts - before).rows(), memory,
+        settings.values(), chip.saturated, (chip.core_work - idle).tolist(),
     )  # fmt: skip
 
 
@@ -154,13 +118,3 @@ def make_rival(learner: str, settings: Settings) -> Rival | None:
     """Return the rule that trains in place of EqProp, if it is another."""
     steps = {"eqprop": None, "backprop": 0, "bptt": settings.bptt_steps}[learner]
     return None if steps is None else Rival(steps)
-
-
-def _accuracy(
-    chip: Substrate, rival: Rival | None, x: FloatArray, y: IntArray, settings: Settings
-) -> float:
-    """Return the share of right answers, of the network as its learner runs it."""
-    if rival:
-        return float((rival.predict(chip, x).argmax(1) == y).mean())
-    settled = replace(settings.free, max_steps=TEST_STEPS)
-    return evaluate(chip, x, y, settled).accuracy or 0.0

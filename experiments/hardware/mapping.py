@@ -111,7 +111,7 @@ def traffic_table(found: Sequence[ChipMapping], runs: Sequence[Run]) -> Table:
     return Table("Traffic on the mesh", header, tuple(rows), caption, 2)
 
 
-def _moved(bill: Bill, samples: int) -> tuple[str, ...]:
+def _moved(bill: Bill, samples: float) -> tuple[str, ...]:
     kinds = grouped(bill.energy_parts(), "kind")
     energy, whole = sum(kinds.get(kind, 0.0) for kind in MOVES), sum(kinds.values())
     events = [bill.counts.total(kind) / samples for kind in MOVES]

@@ -19,7 +19,8 @@ from engine.learning.predict import targets_of
 from engine.learning.run import Epoch
 from engine.learning.training import Training, fit
 from engine.model.network import Network
-from experiments.hardware.job import Job, Outcome, Point, network_of, run_job
+from experiments.hardware.curve import Point
+from experiments.hardware.job import Job, Outcome, network_of, run_job
 from experiments.hardware.settings import Settings
 from experiments.transformer.parts import decay_rates
 from experiments.transformer.settings import TransformerSettings
@@ -53,7 +54,8 @@ def run_measured(job: Job) -> Outcome:
         done = done + _epoch_counts(network, training, epoch, samples, settings.local_optimizer)
         accuracy, _ = _test(backend, split.x_valid, split.y_valid, settings)
         steps = epoch.unsettled, epoch.free_steps, epoch.nudged_steps
-        curve.append(Point(epoch.number, accuracy, *steps, 0, done.rows()))
+        update = epoch.number * -(-samples // training.batch_size)
+        curve.append(Point(update, epoch.number, accuracy, *steps, 0, done.rows()))
 
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", NudgeWarning)
@@ -64,9 +66,10 @@ def run_measured(job: Job) -> Outcome:
     once.add("input", BORDER, "off_chip", tests * network.inputs)
     once.add("readout", BORDER, "off_chip", tests * network.outputs)
     held = Footprint(NEURON_WORDS, ("weight", "gradient"))
+    memory = held.count(network, training.optimizer.moments)
     return Outcome(
-        job.learner, job.substrate, job.label, job.seed, accuracy, tests, tuple(curve),
-        once.rows(), held.count(network, training.optimizer.moments), settings.values(), {}, [],
+        job.learner, job.substrate, job.label, job.seed, accuracy, tests, len(split.y_valid),
+        tuple(curve), once.rows(), memory, settings.values(), {}, [],
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.model.builders import layered
 from engine.model.params import initial_params
-from experiments.hardware.contest import scaled
+from experiments.hardware.costs import scaled
 from experiments.hardware.workloads import at_clock, forward_counts, one_layer, spiking_step
 from hw_sim.chips.crossbar import CrossbarBackend, CrossbarConfig
 from hw_sim.chips.substrate import NEURON_WORDS

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from experiments.hardware.contest import Contest, Summary
+from experiments.hardware.contest import Summary
 from experiments.hardware.cost_tables import cost_names, cost_sentence, cost_table
+from experiments.hardware.costs import Contest
 from experiments.hardware.device_fit import device_of, device_table
 from experiments.hardware.mapping import mapping_table, mappings, traffic_table
 from experiments.hardware.published_tables import (
@@ -11,17 +12,19 @@ from experiments.hardware.published_tables import (
     published_figures,
     published_parameters,
 )
+from experiments.hardware.ratio_tables import (
+    break_even_tables,
+    headline_tables,
+    sensitivity_table,
+)
 from experiments.hardware.report_tables import (
     LEARNER_TITLES,
-    break_even_tables,
     counts_table,
-    headline_table,
     learning_table,
     names,
     parts_table,
     prices_table,
     resources_table,
-    sensitivity_table,
     sweep_table,
 )
 from experiments.hardware.sample_tables import priced_runs, sample_table
@@ -44,8 +47,10 @@ TITLE = "EqProp on simulated hardware"
 METHOD = (
     "Counts are exact integers from the runs: real steps, real events, real writes. Prices are "
     "assumptions, each with a range, a source and a status.",
-    "Training uses the training part; the epoch at which the target is reached is read from the "
-    "validation part; accuracies are of the test part after the last epoch.",
+    "Training uses the training part; accuracies are of the test part after the last epoch. The "
+    "update at which the target is reached is read from the validation part, which is looked at "
+    "several times an epoch: an isotonic regression of its accuracies, with straight lines between "
+    "the centres of its flat pieces. Looks are no part of the counts.",
     "The work of the optimizer is the only count that is a formula: a fixed number of operations "
     "for each parameter and update.",
     "Every product that adds to a gradient reads and writes its word in memory. A design that sums "
@@ -83,8 +88,12 @@ def build_document(
     runs, mapped = priced_runs(contests, summary.costs), mappings(summary)
     sections = (
         _section(
-            "Results", learning_table(summary), headline_table(contests), cost_table(summary.costs)
+            "Results",
+            learning_table(summary),
+            *headline_tables(contests),
+            cost_table(summary.costs),
         ),
+        _section("Learning curves", figures.get("learning")),
         _section("Missing", Bullets(summary.missing) if summary.missing else None),
         _section("Energy and power", figures.get("energy"), sample_table(contests, summary.costs)),
         _section("When does EqProp win?", *break_even_tables(contests), figures.get("break_even")),
@@ -136,7 +145,7 @@ def lead_sentences(summary: Summary) -> list[str]:
 
 def _ratio(contest: Contest) -> str:
     substrate, _, _ = names(contest)
-    return f"{substrate} / {contest.technology.name} ({contest.ratio.nominal:.2g})"
+    return f"{substrate} / {contest.technology.name} ({contest.ratio.both.nominal:.2g})"
 
 
 def _sweeps(summary: Summary) -> list[Block]:

@@ -8,18 +8,18 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from experiments.hardware.contest import Contest, Summary, scaled
+from experiments.hardware.contest import Summary
 from experiments.hardware.cost_tables import cost_table, cost_values
+from experiments.hardware.costs import Contest, scaled
+from experiments.hardware.job import Outcome
 from experiments.hardware.mapping import ChipMapping, mapping_table, mappings
 from experiments.hardware.published import publications
+from experiments.hardware.ratio_tables import break_even_tables, headline_tables
 from experiments.hardware.report_document import build_document, lead_sentences
 from experiments.hardware.report_plots import draw_plots
-from experiments.hardware.report_tables import (
-    break_even_tables,
-    headline_table,
-    learning_table,
-)
+from experiments.hardware.report_tables import learning_table
 from experiments.hardware.sample_tables import priced_runs, sample_table, training_samples
+from experiments.hardware.target import Targets, update_reached
 from experiments.hardware.throughput_tables import throughput_table, throughput_values
 from experiments.hardware.trends import trends_table
 from experiments.records import write_text
@@ -31,7 +31,7 @@ from experiments.reporting.terminal_table import rich_table
 from hw_sim.prices.bill import Bill, grouped
 from hw_sim.prices.technology import Technology
 
-FORMAT = "settle hardware report 2"
+FORMAT = "settle hardware report 3"
 
 
 def write_report(
@@ -58,7 +58,7 @@ def print_summary(summary: Summary, console: Console) -> None:
     """Print the main tables and what is missing."""
     runs = priced_runs(summary.contests, summary.costs)
     tables = [
-        learning_table(summary), headline_table(summary.contests), cost_table(summary.costs),
+        learning_table(summary), *headline_tables(summary.contests), cost_table(summary.costs),
         sample_table(summary.contests, summary.costs), throughput_table(runs),
         mapping_table(mappings(summary), runs),
         *break_even_tables(summary.contests), trends_table(summary.sweeps),
@@ -80,7 +80,7 @@ def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> s
         "command": command,
         "machine": dict(machine),
         "task": summary.task,
-        "targets": summary.targets,
+        "targets": [[*key, target] for key, target in summary.targets.items()],
         "missing": summary.missing,
         "contests": [_contest_values(contest) for contest in summary.contests],
         "costs": [cost_values(cost) for cost in summary.costs],
@@ -91,10 +91,25 @@ def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> s
             for run in priced_runs(summary.contests, summary.costs)
         ],
         "mappings": [_mapping_values(mapping) for mapping in mappings(summary)],
-        "runs": [asdict(o) for group in summary.outcomes.values() for o in group],
-        "sweeps": [asdict(outcome) for outcome in summary.sweeps],
+        "runs": [_run_values(o, summary.targets) for g in summary.outcomes.values() for o in g],
+        "sweeps": [_run_values(outcome, {}) for outcome in summary.sweeps],
     }
     return render_json(content)
+
+
+def _run_values(outcome: Outcome, targets: Targets) -> dict[str, Any]:
+    """Return a run with the counts of all looks by event: names would fill the file otherwise."""
+    found = asdict(outcome)
+    counted = [point.pop("counts") for point in found["curve"]]
+    events: dict[tuple[str, ...], list[int]] = {tuple(row[:3]): [] for row in counted[-1]}
+    for rows in counted:
+        now = {tuple(row[:3]): row[3] for row in rows}
+        for event, numbers in events.items():
+            numbers.append(now.get(event, 0))
+    found["counts"] = [[*event, numbers] for event, numbers in events.items()]
+    if (outcome.substrate, outcome.seed) in targets:
+        found["update_of_target"] = update_reached(outcome, targets)
+    return found
 
 
 def _contest_values(contest: Contest) -> dict[str, Any]:
@@ -112,13 +127,16 @@ def _contest_values(contest: Contest) -> dict[str, Any]:
         "substrate": contest.substrate,
         "technology": contest.technology.name,
         "rival": contest.rival,
-        "energy_j": asdict(contest.training_energy()),
+        "energy_j": asdict(contest.training_energy),
         "rival_energy_j": asdict(scaled(theirs.energy(), 1 / seeds)),
-        "ratio": asdict(contest.ratio),
+        "ratio": asdict(contest.ratio.both),
+        "ratio_by_prices": asdict(contest.ratio.prices),
+        "ratio_by_seeds": asdict(contest.ratio.seeds),
+        "energies_j": [[a.energy_j, b.energy_j] for a, b in contest.pairs],
         "verdict": contest.verdict,
-        "latency_s": asdict(scaled(ours.latency(), 1 / seeds)),
+        "latency_s": asdict(contest.training_time),
         "rival_latency_s": asdict(scaled(theirs.latency(), 1 / seeds)),
-        "latency_ratio": None if contest.time_ratio is None else asdict(contest.time_ratio),
+        "latency_ratio": None if contest.time_ratio is None else asdict(contest.time_ratio.both),
         "inference_energy_j": asdict(contest.inference_energy()),
         "inference_latency_s": asdict(scaled(once.latency(), 1 / n)),
         "inference_power_w": _power(once),

@@ -8,9 +8,11 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from experiments.hardware.contest import Contest, Summary, accuracy_spread, design_of
+from experiments.hardware.contest import Summary, accuracy_spread, design_of
+from experiments.hardware.costs import Contest
 from experiments.hardware.device_fit import device_of, draw_device
 from experiments.hardware.floor_plan_plot import draw_floor_plans
+from experiments.hardware.learning_plot import draw_learning
 from experiments.hardware.mapping import mappings
 from experiments.reporting.number_text import in_units
 from experiments.reporting.picture import Picture, take_picture
@@ -59,6 +61,13 @@ def draw_plots(summary: Summary, technologies: Mapping[str, Technology]) -> list
             "Energy of one training to the target, at nominal prices, in each technology. Traffic "
             "is messages, hops and words that cross the border of the chip.",
             lambda: draw_energy(summary),
+        ),
+        (
+            "learning",
+            "Accuracy against energy",
+            "Accuracy on the validation part against the energy that training had taken, at "
+            "nominal prices: mean over seeds at each look, and their range.",
+            lambda: draw_learning(summary),
         ),
         (
             "floor_plan",
@@ -157,8 +166,7 @@ def draw_pareto(summary: Summary, technologies: Mapping[str, Technology]) -> Dra
             energies = []
             for outcome in group:
                 design = design_of(outcome, summary.networks["sweep"])
-                counts = outcome.counts_at(len(outcome.curve))
-                energies.append(Bill(technology, design, counts).energy_j)
+                energies.append(Bill(technology, design, outcome.curve[-1].done).energy_j)
             mean, _ = accuracy_spread(group)
             scores = [100 * o.accuracy for o in group]
             points.append((float(np.mean(energies)), 100 * mean, min(scores), max(scores), label))
@@ -230,7 +238,7 @@ def draw_sensitivity(summary: Summary) -> Drawing | None:
         swings = [swing for swing in contest.swings if swing.size > 1.001][:6]
         for row, swing in enumerate(swings):
             axes.plot([swing.low, swing.high], [row, row], color=BLUE, linewidth=6)
-        axes.axvline(contest.ratio.nominal, color=VERMILION, linewidth=1.2)
+        axes.axvline(contest.ratio.both.nominal, color=VERMILION, linewidth=1.2)
         axes.axvline(1.0, color=INK, linewidth=1.0, linestyle=DASHED)
         axes.set_yticks(range(len(swings)), [swing.kind for swing in swings])
         axes.set_ylim(len(swings) - 0.4, -0.6)

@@ -6,9 +6,12 @@ from itertools import product
 
 import numpy as np
 
-from experiments.hardware.contest import Contest, Summary, accuracy_spread, scaled
+from experiments.hardware.contest import Summary, accuracy_spread, mean_and_deviation
+from experiments.hardware.costs import Contest, scaled
+from experiments.hardware.curve import epochs_to, first_look
 from experiments.hardware.job import Outcome
 from experiments.hardware.settings import LEARNERS
+from experiments.hardware.target import Targets, target_of, update_reached
 from experiments.reporting.document import Badge, Cell, Table, Tone
 from experiments.reporting.number_text import NONE, in_units, number, percent
 from hw_sim.chips.catalogue import CHIPS
@@ -21,7 +24,6 @@ LEARNER_TITLES = {
     "backprop": "backprop, feed-forward",
     "bptt": "BPTT, same network",
 }
-TONES: dict[str, Tone] = {"cheaper": "good", "dearer": "bad", "undecided": "open"}
 STATUS_TONES: dict[str, Tone] = {
     "ran": "good", "read": "good", "second-hand": "open", "recalled": "bad"
 }  # fmt: skip
@@ -56,8 +58,6 @@ def learning_table(summary: Summary) -> Table:
         group = summary.outcomes.get((learner, substrate))
         if not group:
             continue
-        target = summary.targets[substrate]
-        epochs = [o.first_epoch(target) for o in group]
         last = [o.curve[-1] for o in group]
         settled = [NONE] * 3
         if learner == "eqprop":
@@ -71,8 +71,8 @@ def learning_table(summary: Summary) -> Table:
                 CHIPS[substrate].title,
                 LEARNER_TITLES[learner],
                 percent(*accuracy_spread(group)),
-                f"{100 * target:.0f}",
-                ", ".join("never" if e is None else str(e) for e in epochs),
+                percent(*mean_and_deviation([target_of(o, summary.targets) for o in group])),
+                _epochs_text(group, summary.targets),
                 *settled,
             )
         )
@@ -81,33 +81,22 @@ def learning_table(summary: Summary) -> Table:
         "Nudged steps", "Unsettled, %",
     )  # fmt: skip
     caption = (
-        "Accuracy on the test part after the last epoch, mean ± deviation over seeds. The target "
-        "is the accuracy on the validation part that all learners reached on the substrate. Steps "
-        "are means of the last epoch; a noisy or coarse state may never settle to the tolerance, "
+        "Accuracy on the test part after the last epoch; it, targets and epochs are means ± "
+        "deviations over seeds. The target of a seed is an accuracy on the validation part that "
+        "all its learners reached and kept on the substrate, unless it was given. Steps are means "
+        "between the last two looks; a noisy or coarse state may never settle to the tolerance, "
         "and then uses all its steps."
     )
     return Table("Learning", header, tuple(rows), caption, 2)
 
 
-def headline_table(contests: Sequence[Contest]) -> Table:
-    """Energy of training to the target, against both rivals."""
-    rows: list[tuple[Cell, ...]] = [
-        (
-            *names(contest),
-            range_text(contest.training_energy(), "J"),
-            ratio_text(contest.ratio),
-            Badge(contest.verdict, TONES[contest.verdict]),
-        )
-        for contest in contests
-    ]
-    header = ("Substrate", "Technology", "Against", "Energy of training", "Ratio", "EqProp is")
-    caption = (
-        "Energy until the target accuracy. The ratio is EqProp over its rival in the same "
-        "technology, priced with the same draw of prices. In brackets the 5th and 95th percentile "
-        "over the ranges of the prices; undecided means that 1 lies between them. Ranges reach "
-        "further up than down, so a nominal value may lie at the low end of its bracket."
-    )
-    return Table("Energy of training at equal accuracy", header, tuple(rows), caption, 3)
+def _epochs_text(group: Sequence[Outcome], targets: Targets) -> str:
+    """Say after how many passes over the training part the target was reached."""
+    never = [str(o.seed) for o in group if update_reached(o, targets) is None]
+    if never:
+        return f"never by seed {', '.join(never)}"
+    mean, deviation = mean_and_deviation([epochs_to(o.curve, target_of(o, targets)) for o in group])
+    return f"{mean:.2f}" if math.isnan(deviation) else f"{mean:.2f} ± {deviation:.2f}"
 
 
 def resources_table(contests: Sequence[Contest]) -> Table:
@@ -136,59 +125,9 @@ def resources_table(contests: Sequence[Contest]) -> Table:
     caption = (
         "Memory for one sample in flight, optimizer included; KiB are those of words, as cells are "
         "analog. BPTT stores its trajectory: its words grow with the steps. The wear is that of "
-        "the cell that was written most until the target."
+        "the cell that was written most until the target. In brackets the ranges of the prices."
     )
     return Table("Time, memory, area, wear", header, tuple(rows), caption, 3)
-
-
-def break_even_tables(contests: Sequence[Contest]) -> tuple[Table, Table]:
-    """Where the balance of energy tips, and that of time."""
-    caption = (
-        "EqProp takes less than its rival if one of these holds and all else stays at its nominal "
-        "price. {} are straight lines in each, so the points are exact. {}"
-    )
-    steps = "Steps are those of a sample in its three phases together."
-    settling = (
-        "On a crossbar cell_read time is that of settling; on event-driven cores what is busiest "
-        "at nominal times stays so."
-    )
-    owners = ("Substrate", "Technology", "Against")
-    energy = tuple((*names(c), ";\n".join(c.break_even())) for c in contests)
-    time = tuple((*names(c), ";\n".join(c.break_even_times())) for c in contests)
-    return (
-        Table(
-            "Break-even of energy",
-            (*owners, "Less energy if"),
-            energy,
-            caption.format("Energies", steps),
-            4,
-        ),
-        Table(
-            "Break-even of time",
-            (*owners, "Less time if"),
-            time,
-            caption.format("Times", settling),
-            4,
-        ),
-    )
-
-
-def sensitivity_table(contests: Sequence[Contest]) -> Table:
-    """The prices that move the ratio most."""
-    rows = []
-    for contest in contests:
-        strongest = [
-            f"{s.kind} ({s.low:.2g} to {s.high:.2g}{', decides' if s.decides else ''})"
-            for s in contest.swings[:4]
-            if s.size > 1.001
-        ]
-        rows.append((*names(contest), ";\n".join(strongest)))
-    caption = (
-        "The ratio of energies when one price goes from its low to its high end and all others "
-        "stay, the strongest first. A price decides if that changes which is cheaper."
-    )
-    header = ("Substrate", "Technology", "Against", "Ratio from the low to the high price")
-    return Table("Sensitivity", header, tuple(rows), caption, 4)
 
 
 def parts_table(owner: str, bill: Bill, seeds: int) -> Table:
@@ -207,16 +146,20 @@ def parts_table(owner: str, bill: Bill, seeds: int) -> Table:
 
 
 def counts_table(summary: Summary) -> Table:
-    """The events that were counted until the target."""
+    """The events that were counted until about the target."""
     totals = {}
     for substrate, learner in product(CHIPS, LEARNERS):
         if (learner, substrate) in summary.outcomes:
             outcome = summary.outcomes[learner, substrate][0]
-            epoch = outcome.first_epoch(summary.targets[substrate]) or len(outcome.curve)
-            totals[f"{learner}, {substrate}"] = outcome.counts_at(epoch)
+            totals[f"{learner}, {substrate}"] = first_look(
+                outcome.curve, target_of(outcome, summary.targets)
+            ).done
     kinds = sorted({key[2] for counts in totals.values() for key, _ in counts})
     rows = tuple((kind, *(f"{c.total(kind):,}" for c in totals.values())) for kind in kinds)
-    caption = "Exact counts of the first seed until the target (or the last epoch, if never)."
+    caption = (
+        "Exact counts of the first seed until the first look after the target was reached (or the "
+        "last, if never)."
+    )
     return Table("Counts", ("Event", *totals), rows, caption)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from experiments.hardware.contest import Contest, Cost, scaled
+from experiments.hardware.costs import Contest, Cost, scaled
 from experiments.hardware.report_tables import LEARNER_TITLES, range_text
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import NONE, in_units
@@ -46,9 +46,9 @@ def sample_table(contests: Sequence[Contest], costs: Sequence[Cost]) -> Table:
     return Table("One sample", header, tuple(rows), caption, 3)
 
 
-def training_samples(bill: Bill) -> int:
+def training_samples(bill: Bill) -> float:
     """Return how many samples a training saw: all words of each came in over the border."""
-    return bill.counts.total("off_chip", "input") // bill.design.network.inputs
+    return bill.counts.total("off_chip", "input") / bill.design.network.inputs
 
 
 def power_text(bill: Bill) -> str:

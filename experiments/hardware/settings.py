@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from engine.equilibrium import Relaxation
-from engine.errors import EngineError
+from engine.errors import EngineError, check_count
 from engine.learning.optimizer import Adam
 from engine.learning.spectral import SpectralCap
 from engine.learning.training import Training
@@ -41,6 +41,8 @@ class Settings:
     channels: int = 8
     """Of the first layer of a convolutional network; the second has twice as many."""
     epochs: int = 10
+    looks: int = 4
+    """At the validation part, in each epoch: where accuracy lies between them is interpolated."""
     batch_size: int = 32
     lr: float | None = None
     """None: as tuned for the learner and the substrate."""
@@ -57,6 +59,9 @@ class Settings:
     chips: Mapping[str, ChipSettings] = field(
         default_factory=lambda: {name: chip.settings for name, chip in CHIPS.items()}
     )
+
+    def __post_init__(self) -> None:
+        check_count("looks", self.looks)
 
     def chosen(self, learner: str, substrate: str) -> "Settings":
         """Return the same with the learning rate that was tuned, if it is open."""

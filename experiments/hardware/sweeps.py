@@ -38,6 +38,7 @@ def sweep_jobs(
         hidden=min(32, settings.hidden),
         channels=min(4, settings.channels),
         epochs=min(6, settings.epochs),
+        looks=1,
     )
     return [
         Job(task, "eqprop", name, seed, small.on_chip(name, point), label, network)

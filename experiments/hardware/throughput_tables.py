@@ -98,8 +98,8 @@ def levels(design: Design) -> dict[str, tuple[int, int, tuple[str, ...]]]:
     }  # fmt: skip
 
 
-def _used(bill: Bill, events: Sequence[str]) -> int:
-    return sum(bill.counts.total(kind) for kind in events)
+def _used(bill: Bill, events: Sequence[str]) -> float:
+    return float(sum(bill.counts.total(kind) for kind in events))
 
 
 def _names(run: Run) -> tuple[str, str, str]:

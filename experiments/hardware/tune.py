@@ -23,7 +23,7 @@ def tuning_jobs(
     jobs = []
     for substrate, learner, lr in product(substrates, learners_of(network), LEARNING_RATES):
         for beta in BETAS if learner == "eqprop" else (settings.beta,):
-            point = replace(settings, lr=lr, beta=beta)
+            point = replace(settings, lr=lr, beta=beta, looks=1)
             label = f"--set lr={lr:g}" + (f" --set beta={beta:g}" if learner == "eqprop" else "")
             jobs += [Job(task, learner, substrate, seed, point, label, network) for seed in SEEDS]
     return jobs

@@ -9,7 +9,7 @@ from math import sqrt
 
 from engine.model.network import Network
 from hw_sim.chips.tile_mesh import Tile, tile_shapes
-from hw_sim.counts import Key, OpCounts, WordCount, neuron_count
+from hw_sim.counts import Amounts, Key, OpCounts, WordCount, neuron_count
 from hw_sim.events import WAITS
 from hw_sim.prices.price import Parameters, Price
 from hw_sim.prices.schedule import UPDATE, Mapped, rounds_of_one
@@ -67,8 +67,8 @@ class Bill:
 
     technology: Technology
     design: Design
-    counts: OpCounts
-    most_writes: int = 0
+    counts: OpCounts | Amounts
+    most_writes: float = 0
     """Of the weight cell that was written most."""
     batch: int = 1
     """Samples between two updates of the weights."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.arrays import FloatArray
-from hw_sim.counts import OpCounts
+from hw_sim.counts import Amounts
 from hw_sim.prices.bill import Bill
 from hw_sim.prices.checks import TechnologyError
 from hw_sim.prices.sums import Sum
@@ -72,10 +72,12 @@ def break_even_map(
     ours: Bill, theirs: Bill, name: str, steps: FloatArray, factors: FloatArray
 ) -> FloatArray:
     """Return our energy over theirs for factors on the steps (rows) and on a price."""
-    relaxing = OpCounts()
-    relaxing.events.update({key: n for key, n in ours.counts if key[0] in RELAXING})
-    moving = replace(ours, counts=relaxing).energy_sum()
-    rest = replace(ours, counts=ours.counts - relaxing).energy_sum()
+    moving, rest = (
+        replace(
+            ours, counts=Amounts({k: n for k, n in ours.counts if (k[0] in RELAXING) == moves})
+        ).energy_sum()
+        for moves in (True, False)
+    )
     rival, grid = theirs.energy_sum(), np.empty((len(steps), len(factors)))
     for column, factor in enumerate(factors):
         sums = [part.moved(name, factor) for part in (moving, rest, rival)]

@@ -36,7 +36,7 @@ def stage_times(bill: Bill) -> dict[str, float]:
     return times
 
 
-def throughput(bill: Bill, samples: int) -> Throughput | None:
+def throughput(bill: Bill, samples: float) -> Throughput | None:
     """Return how many of its samples a bill takes in a second; `None` where nothing takes time.
 
     With `L` seconds for a sample, its longest stage `m`, `B` samples in a batch and `U` seconds for

@@ -1,5 +1,6 @@
 """Bills: parts sum to the whole, and ranges contain it."""
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.model.builders import layered, looped_mlp
-from hw_sim.counts import OpCounts, WordCount
+from hw_sim.counts import Amounts, OpCounts, WordCount
 from hw_sim.prices.bill import LEAKAGE, Bill, Design, grouped
 from hw_sim.prices.checks import TechnologyError
 from hw_sim.prices.technology import shipped_technologies
@@ -34,6 +35,25 @@ def _bill(events: dict[tuple[str, str, str], int], name: str = "digital_45nm") -
     for key, n in events.items():
         counts.add(*key, n)
     return Bill(TECHNOLOGIES[name], Design(NETWORK, 8, 8, MEMORY), counts)
+
+
+@given(COUNTS, COUNTS, st.floats(0.0, 1.0), st.sampled_from(sorted(TECHNOLOGIES)))
+def test_a_bill_between_two_counts_lies_on_a_straight_line(
+    first: dict[tuple[str, str, str], int],
+    more: dict[tuple[str, str, str], int],
+    share: float,
+    name: str,
+) -> None:
+    before, gained = (_bill(events, name) for events in (first, more))
+    done = OpCounts(Counter(first)), OpCounts(Counter(first) + Counter(more))
+    between = replace(before, counts=Amounts.between(*done, share))
+    for part in ("energy_j", "latency_s"):
+        ends = getattr(before, part), getattr(gained, part)
+        assert getattr(between, part) == pytest.approx(ends[0] + share * ends[1])
+    whole = Amounts.between(*done, 1.0)
+    assert dict(whole) == dict(done[1])
+    assert dict(whole + whole) == dict(done[1] + done[1])
+    assert whole.total("mac", "free") == done[1].total("mac", "free")
 
 
 @given(COUNTS, st.sampled_from(sorted(TECHNOLOGIES)))
