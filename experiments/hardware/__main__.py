@@ -5,6 +5,7 @@ Roff / Ron and over defects. Every price has a source and a range; --technology 
 
   python -m experiments.hardware --substrate digital --bits 8 6
   python -m experiments.hardware --network conv --no-sweeps
+  python -m experiments.hardware --network deep --set layers=3 --no-sweeps
   python -m experiments.hardware --set crossbar.stuck=0.05 --set epochs=5 --no-sweeps
   python -m experiments.hardware --technology my.toml --technology rram_crossbar
   python -m experiments.hardware --compare a/report.json b/report.json
@@ -161,7 +162,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     for learner, chip in product(
         LEARNERS, CHIPS
     ):  # refuse what the engine refuses, before any work
-        settings.chosen(learner, chip).training(0)
+        settings.chosen(learner, chip, options.network).training(0)
         make_rival(learner, settings)
     return settings
 
@@ -227,7 +228,7 @@ def _parser() -> argparse.ArgumentParser:
         "--network",
         choices=list(NETWORKS),
         default=LOOPED,
-        help="looped, or conv: two layers of pixels, on which rivals are not counted (looped)",
+        help="looped; deep: layers one after the other; conv: two layers of pixels (looped)",
     )
     add("--substrate", action="append", metavar="NAME", help=f"{', '.join(CHIPS)} (all)")
     add("--bits", type=int, nargs="+", metavar="N", help="digital: bits of a weight, of a state")

@@ -224,7 +224,7 @@ def summarise(
     ]  # fmt: skip
     costs = []
     if not any(rival in networks for rival in RIVALS):
-        late.append("backprop and BPTT, which are counted for networks of one layer only")
+        late.append("backprop and BPTT, which are not counted for this network")
         costs = [
             _cost(groups["eqprop", substrate], technologies[name], goals[substrate], networks)
             for substrate, chip in CHIPS.items()
@@ -282,7 +282,8 @@ def design_of(outcome: Outcome, network: Network) -> Design:
     settings = CHIPS[outcome.substrate].settings_from(outcome.settings[outcome.substrate])
     settles = outcome.learner == "eqprop" and settings.stays_analog
     tiles = settings.tiles(network)
-    return Design(network, *settings.word_bits, outcome.memory, settles, tiles)
+    one_way = outcome.learner == "backprop"
+    return Design(network, *settings.word_bits, outcome.memory, settles, tiles, one_way)
 
 
 def accuracy_spread(outcomes: Sequence[Outcome]) -> tuple[float, float]:

@@ -45,7 +45,14 @@ def explain(
         lines += _stated(name, technologies[known])
     for substrate in substrates:
         jobs = [
-            Job(task, who, substrate, seed, settings.chosen(who, substrate), network=network)
+            Job(
+                task,
+                who,
+                substrate,
+                seed,
+                settings.chosen(who, substrate, network),
+                network=network,
+            )
             for who in NETWORKS[network]
         ]
         priced = [technologies[known] for known in chosen or CHIPS[substrate].technologies]
@@ -69,7 +76,8 @@ def one_batch(job: Job, technology: Technology) -> Bill:
     moments, chip_settings = training.optimizer.moments, settings.chips[job.substrate]
     memory = rival.words(chip, moments) if rival else chip.footprint.count(network, moments)
     settles = rival is None and chip_settings.stays_analog
-    design = Design(network, *chip_settings.word_bits, memory, settles)
+    one_way = job.learner == "backprop"
+    design = Design(network, *chip_settings.word_bits, memory, settles, one_way=one_way)
     counts = chip.counts + optimizer_counts(network, training.optimizer, 1)
     return Bill(technology, design, counts)
 

@@ -32,6 +32,8 @@ class Design:
     """Whether states are analog until they are read: input arrays then conduct in every step."""
     tiles: int = 1
     """Of cores, which wait for one another at a barrier."""
+    one_way: bool = False
+    """Whether layers are run through once, from the first to the last, and back."""
 
     @property
     def memory_bits(self) -> int:
@@ -186,7 +188,7 @@ class Bill:
         """Rounds of each phase, place and kind that takes time."""
         design, machine = self.design, self.technology.machine
         in_array = any(kind == "cell_read" for (_, _, kind), _ in self.counts)
-        mapped = Mapped(design.network, in_array, design.settles)
+        mapped = Mapped(design.network, in_array, design.settles, design.one_way)
         rounds = {}
         for key, n in self.counts:
             if self.technology.takes_time(key[2]):
