@@ -91,7 +91,7 @@ class Rival:
         self._check(backend.network)
         network, (fed, wired) = backend.network, laid_out(backend.params, self.steps)
         memory, slopes = kernels.new_memory(network, self.steps), new_slopes(fed, wired)
-        inputs, targets = np.asarray(x, np.float64), np.asarray(y, np.float64)
+        inputs, targets = np.array(x, np.float64), np.asarray(y, np.float64)
         cost = kernels.backpropagate(inputs, targets, self.steps, fed, wired, memory, slopes)
         self._count(backend, len(x), forward_events, backward_events)
         backend.counts.add("input", BORDER, "off_chip", x.size)
@@ -103,11 +103,8 @@ class Rival:
         """Return the outputs `(samples, outputs)` of a forward pass."""
         self._check(backend.network)
         network, (fed, wired) = backend.network, laid_out(backend.params, self.steps)
-        outputs, memory = (
-            np.zeros((len(x), network.outputs)),
-            kernels.new_memory(network, self.steps),
-        )
-        inputs, none = np.asarray(x, np.float64), np.zeros_like(outputs)
+        inputs, memory = np.array(x, np.float64), kernels.new_memory(network, self.steps)
+        outputs, none = np.zeros((2, len(x), network.outputs))
         kernels.predict(inputs, none, self.steps, fed, wired, memory, outputs)
         self._count(backend, len(x), forward_events)
         backend.counts.add("input", BORDER, "off_chip", x.size)

@@ -32,6 +32,7 @@ from hw_sim.chips.kernel_arguments import (
 )
 
 ARRIVED, SLOPED = range(2)  # rows of the deltas
+HERE, THERE, WEIGHTS = range(3)  # of a message
 HARD_SIGMOID = 1
 
 
@@ -71,7 +72,7 @@ def backpropagate(x, y, steps, feeds, wires, memory, slopes):
         _read_back(steps, wires, memory, slopes)
         _backward(steps, wires, memory, slopes)
         for m in range(feeds.messages.table.shape[0]):
-            _correlate(x, n, memory.delta_sum, 0, feeds.messages, m, slopes.weights)
+            _add_slope(WEIGHTS, x, n, slopes.weights, memory.delta_sum, 0, feeds.messages, m)
         for u in range(memory.delta_sum.shape[1]):
             slopes.bias[u] = slopes.bias[u] + memory.delta_sum[0, u]
     return cost
@@ -116,64 +117,29 @@ def _unit(first, gather, start, at):
 
 
 @njit(cache=True)
-def _send(source, n, totals, k, messages, m):
-    """Add what message `m` carries from the words of `source[n]` to `totals[k]`."""
-    rows, columns, block = _block(messages, m)
+def _add_slope(of, here, n, weights, there, k, messages, m):
+    """Add the slope of `here[n]' W there[k]` for message `m`, in one of the three, to that one.
+
+    `here` are the words at its source, `there` those at its target, and its block lies in
+    `weights`: so it sends (`THERE`), sends back (`HERE`) or learns (`WEIGHTS`).
+    """
+    rows, columns = messages.table[m, ROWS], messages.table[m, COLUMNS]
     first, reads = messages.table[m, SOURCE], messages.table[m, READS]
     target, writes = messages.table[m, TARGET], messages.table[m, WRITES]
     for p in range(messages.table[m, POSITIONS]):
         for r in range(rows):
             i = _unit(first, messages.gather, reads, p * rows + r)
-            if i >= 0:
-                word = source[n, i]
-                for c in range(columns):
-                    j = _unit(target, messages.gather, writes, p * columns + c)
-                    if j >= 0:
-                        weight = messages.weights[block + r * columns + c]
-                        totals[k, j] = totals[k, j] + word * weight
-
-
-@njit(cache=True)
-def _send_back(deltas, n, totals, k, messages, m):
-    """Add what the targets of message `m` send back to its sources, to `totals[k]`."""
-    rows, columns, block = _block(messages, m)
-    first, reads = messages.table[m, SOURCE], messages.table[m, READS]
-    target, writes = messages.table[m, TARGET], messages.table[m, WRITES]
-    for p in range(messages.table[m, POSITIONS]):
-        for r in range(rows):
-            i = _unit(first, messages.gather, reads, p * rows + r)
-            if i >= 0:
-                total = 0.0
-                for c in range(columns):
-                    j = _unit(target, messages.gather, writes, p * columns + c)
-                    if j >= 0:
-                        weight = messages.weights[block + r * columns + c]
-                        total = total + deltas[n, j] * weight
-                totals[k, i] = totals[k, i] + total
-
-
-@njit(cache=True)
-def _correlate(source, n, deltas, k, messages, m, gradient):
-    """Add the products of both ends of message `m` to the gradient of its block."""
-    rows, columns, block = _block(messages, m)
-    first, reads = messages.table[m, SOURCE], messages.table[m, READS]
-    target, writes = messages.table[m, TARGET], messages.table[m, WRITES]
-    for p in range(messages.table[m, POSITIONS]):
-        for r in range(rows):
-            i = _unit(first, messages.gather, reads, p * rows + r)
-            if i >= 0:
-                word = source[n, i]
-                for c in range(columns):
-                    j = _unit(target, messages.gather, writes, p * columns + c)
-                    if j >= 0:
-                        at = block + r * columns + c
-                        gradient[at] = gradient[at] + word * deltas[k, j]
-
-
-@njit(cache=True)
-def _block(messages, m):
-    """Return rows, columns and first word of the block of message `m`."""
-    return messages.table[m, ROWS], messages.table[m, COLUMNS], messages.table[m, BLOCK]
+            block = messages.table[m, BLOCK] + r * columns
+            for c in range(columns if i >= 0 else 0):
+                j = _unit(target, messages.gather, writes, p * columns + c)
+                if j < 0:
+                    continue
+                if of == THERE:
+                    there[k, j] = there[k, j] + here[n, i] * weights[block + c]
+                elif of == HERE:
+                    here[n, i] = here[n, i] + there[k, j] * weights[block + c]
+                else:
+                    weights[block + c] = weights[block + c] + here[n, i] * there[k, j]
 
 
 @njit(cache=True)
@@ -195,14 +161,16 @@ def _forward(n, x, steps, feeds, wires, memory):
     for u in range(memory.drive.shape[1]):
         memory.drive[0, u] = feeds.bias[u]
     for m in range(feeds.messages.table.shape[0]):
-        _send(x, n, memory.drive, 0, feeds.messages, m)
+        weights = feeds.messages.weights
+        _add_slope(THERE, x, n, weights, memory.drive, 0, feeds.messages, m)
     for stage in range(steps + 1 if steps else layers.shape[0]):
         row, seen, first, last = _stage(stage, steps, layers.shape[0])
         for u in range(layers[first, START], layers[last - 1, END]):
             memory.trajectory[row, u] = memory.drive[0, u]
         for m in range(messages.table.shape[0]):
             if seen >= 0 and first <= messages.table[m, PLACE] < last:
-                _send(memory.trajectory, seen, memory.trajectory, row, messages, m)
+                states, weights = memory.trajectory, messages.weights
+                _add_slope(THERE, states, seen, weights, states, row, messages, m)
         for k in range(first, last):
             for u in range(layers[k, START], layers[k, END]):
                 total = memory.trajectory[row, u]
@@ -215,7 +183,8 @@ def _read_out(n, y, steps, wires, memory):
     outputs, cost = wires.bias.shape[0], 0.0
     for k in range(memory.error.shape[1]):
         memory.error[0, k] = wires.bias[k % outputs]
-    _send(memory.trajectory, steps, memory.error, 0, wires.readout, 0)
+    states, weights = memory.trajectory, wires.readout.weights
+    _add_slope(THERE, states, steps, weights, memory.error, 0, wires.readout, 0)
     for first in range(0, memory.error.shape[1], outputs):
         largest = memory.error[0, first]
         for k in range(first + 1, first + outputs):
@@ -240,8 +209,9 @@ def _read_back(steps, wires, memory, slopes):
     for u in range(memory.delta.shape[1]):
         memory.delta[ARRIVED, u] = 0.0
         memory.delta_sum[0, u] = 0.0
-    _send_back(memory.error, 0, memory.delta, ARRIVED, wires.readout, 0)
-    _correlate(memory.trajectory, steps, memory.error, 0, wires.readout, 0, slopes.weights)
+    weights, states, error = wires.readout.weights, memory.trajectory, memory.error
+    _add_slope(HERE, memory.delta, ARRIVED, weights, error, 0, wires.readout, 0)
+    _add_slope(WEIGHTS, states, steps, slopes.weights, error, 0, wires.readout, 0)
 
 
 @njit(cache=True)
@@ -259,7 +229,6 @@ def _backward(steps, wires, memory, slopes):
                 memory.delta[ARRIVED, u] = 0.0
         for m in range(messages.table.shape[0]):
             if seen >= 0 and first <= messages.table[m, PLACE] < last:
-                _send_back(memory.delta, SLOPED, memory.delta, ARRIVED, messages, m)
-                _correlate(
-                    memory.trajectory, seen, memory.delta, SLOPED, messages, m, slopes.weights
-                )
+                weights, states, delta = messages.weights, memory.trajectory, memory.delta
+                _add_slope(HERE, delta, ARRIVED, weights, delta, SLOPED, messages, m)
+                _add_slope(WEIGHTS, states, seen, slopes.weights, delta, SLOPED, messages, m)
