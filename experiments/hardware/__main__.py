@@ -5,6 +5,7 @@ Roff / Ron and over defects. Every price has a source and a range; --technology 
 
   python -m experiments.hardware --substrate digital --bits 8 6
   python -m experiments.hardware --network conv --no-sweeps
+  python -m experiments.hardware --network deep --set layers=3 --no-sweeps
   python -m experiments.hardware --network 64-128-10 --substrate digital --no-sweeps
   python -m experiments.hardware --network saved.npz --data mine.csv --no-sweeps
   python -m experiments.hardware --network transformer
@@ -214,7 +215,7 @@ def _settings(options: argparse.Namespace, own: OwnNetwork | None) -> Settings:
     for learner, chip in product(
         LEARNERS, CHIPS
     ):  # refuse what the engine refuses, before any work
-        settings.chosen(learner, chip).training(0)
+        settings.chosen(learner, chip, options.network).training(0)
         make_rival(learner, settings)
     return settings
 

@@ -97,7 +97,7 @@ def summarise(
     ]  # fmt: skip
     costs = []
     if not any(rival in networks for rival in RIVALS):
-        late.append("backprop and BPTT, which are counted for networks of one layer only")
+        late.append("backprop and BPTT, which are not counted for this network")
         costs = [
             _cost(groups["eqprop", substrate], technologies[name], goals, networks)
             for substrate, chip in CHIPS.items()
@@ -181,8 +181,8 @@ def design_of(outcome: Outcome, network: Network) -> Design:
 def design_on(settings: ChipSettings, network: Network, memory: WordCount, learner: str) -> Design:
     """Return a network on a chip; the states of a rival are never analog."""
     settles = learner == "eqprop" and settings.stays_analog
-    tiles = settings.tiles(network), settings.tile
-    return Design(network, *settings.word_bits, memory, settles, *tiles)
+    tiles, one_way = (settings.tiles(network), settings.tile), learner == "backprop"
+    return Design(network, *settings.word_bits, memory, settles, *tiles, one_way)
 
 
 def accuracy_spread(outcomes: Sequence[Outcome]) -> tuple[float, float]:

@@ -50,7 +50,16 @@ def explain(
         lines += _stated(name, technologies[known])
     for substrate in substrates:
         jobs = [
-            Job(task, who, substrate, seed, settings.chosen(who, substrate), "", network, own)
+            Job(
+                task,
+                who,
+                substrate,
+                seed,
+                settings.chosen(who, substrate, network),
+                "",
+                network,
+                own,
+            )
             for who in learners_of(network)
         ]
         priced = [technologies[known] for known in chosen or CHIPS[substrate].technologies]

@@ -1,23 +1,25 @@
 """Train one learner on one substrate with one seed, count everything, and measure it."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from engine.errors import EngineError, NudgeWarning
+from engine.errors import EngineError, NudgeWarning, check_count
 from engine.learning.training import fit
-from engine.model.builders import conv_net, looped_mlp
+from engine.model.builders import conv_net, layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
 from experiments.hardware.curve import Point
 from experiments.hardware.own_network import OwnNetwork
-from experiments.hardware.settings import CONV, LOOPED, Settings
+from experiments.hardware.settings import CONV, DEEP, LOOPED, Settings
 from experiments.hardware.watch import Watch, accuracy_of
 from experiments.tasks import Task
 from hw_sim.chips.catalogue import CHIPS
+from hw_sim.chips.messages import check_activations
 from hw_sim.chips.substrate import Substrate
 from hw_sim.counts import OpCounts, WordCount
 from hw_sim.rivals.backprop import Rival, feedforward
@@ -65,25 +67,44 @@ class Outcome:
 
 
 def network_of(job: Job) -> Network:
-    """Return the network that a job trains, or refuse a task that it cannot see."""
+    """Return the network that a job trains, or refuse a task or units that it cannot have."""
     if job.own is not None:
         return job.own.network
-    if job.network == CONV:
-        return _conv_of(job.task, job.settings.channels)
-    sizes = job.task.inputs, job.settings.hidden, job.task.classes
-    return feedforward(*sizes) if job.learner == "backprop" else looped_mlp(*sizes)
+    settings = job.settings
+    network = BUILDERS[job.network](job.task, settings)
+    if job.learner == "backprop":
+        return feedforward(network, settings.backprop_activation)
+    if job.learner == "eqprop":
+        check_activations(network)
+    return network
 
 
-def _conv_of(task: Task, channels: int) -> Network:
-    """Build two layers of pixels with strides of two: tanh and links, as chips have them."""
+def _looped(task: Task, settings: Settings) -> Network:
+    return looped_mlp(task.inputs, settings.hidden, task.classes, settings.activation)
+
+
+def _deep(task: Task, settings: Settings) -> Network:
+    check_count("layers", settings.layers)
+    sizes = task.inputs, *[settings.hidden] * settings.layers, task.classes
+    return layered(sizes, settings.activation)
+
+
+def _conv(task: Task, settings: Settings) -> Network:
+    """Build two layers of pixels with strides of two: links, as chips have them."""
     if task.image is None:
         raise EngineError(f"--network {CONV} needs images, but task '{task.name}' has none.")
-    return conv_net(task.image, (channels, 2 * channels), task.classes, activation="tanh")
+    channels = settings.channels, 2 * settings.channels
+    return conv_net(task.image, channels, task.classes, activation=settings.activation)
+
+
+BUILDERS: dict[str, Callable[[Task, Settings], Network]] = {
+    LOOPED: _looped, DEEP: _deep, CONV: _conv,
+}  # fmt: skip
 
 
 def run_job(job: Job) -> Outcome:
     """Train on the training part, watch the validation part, measure on the test part."""
-    settings = job.settings.chosen(job.learner, job.substrate)
+    settings = job.settings.chosen(job.learner, job.substrate, job.network)
     network = network_of(job)
     split = job.task.load(job.seed)
     chip = make_substrate(job.substrate, network, settings, job.seed, job.own)

@@ -51,8 +51,8 @@ METHOD = (
     "update at which the target is reached is read from the validation part, which is looked at "
     "several times an epoch: an isotonic regression of its accuracies, with straight lines between "
     "the centres of its flat pieces. Looks are no part of the counts.",
-    "The work of the optimizer is the only count that is a formula: a fixed number of operations "
-    "for each parameter and update.",
+    "Of EqProp the work of the optimizer is the only count that is a formula: a fixed number of "
+    "operations for each parameter and update.",
     "Every product that adds to a gradient reads and writes its word in memory. A design that sums "
     "in registers would pay less.",
     "Leakage and idle power are paid for the whole time of a run, where a technology states them.",
@@ -65,12 +65,16 @@ METHOD = (
 )
 
 RIVAL_METHOD = (
-    "The rivals are plain backprop through one hidden layer without recurrence, and BPTT through "
-    "the same looped network. Optimizer, learning rate and batches are the same for all.",
+    "The rivals are plain backprop through the same layers without recurrence, and BPTT through "
+    "the very network that EqProp trains, unrolled for a fixed number of synchronous steps. "
+    "Optimizer and batches are the same for all; each has its own tuned learning rate.",
+    "What a rival does for a sample does not depend on the data: its events are counted once, "
+    "product by product, times the samples that it saw.",
     "The rivals hold their weights in the words or cells of the same substrate, which rounds and "
     "writes their updates too; all else they calculate in double precision without noise, at the "
     "price of narrow words. This favours them. On a crossbar their matrix products are array reads "
-    "between converters, on an event-driven chip every state is sent to every core in each step.",
+    "between converters, on an event-driven chip every state is sent to every core with a listener "
+    "in each step.",
     "Of a design that sums gradients in registers BPTT, which adds at every step, would gain most.",
 )
 

@@ -18,9 +18,9 @@ UNBOUNDED = (f"{CROSSBAR.name}.on_off_ratio",)
 """Settings that may be larger, even infinite: an ideal device has no current when it is off."""
 RIVALS = ("backprop", "bptt")
 LEARNERS = ("eqprop", *RIVALS)
-LOOPED, CONV = "looped", "conv"
-NETWORKS = {LOOPED: LEARNERS, CONV: ("eqprop",)}
-"""What `--network` knows, and who is counted on it: rivals are for one layer only."""
+LOOPED, DEEP, CONV = "looped", "deep", "conv"
+NETWORKS = {LOOPED: LEARNERS, DEEP: LEARNERS, CONV: LEARNERS}
+"""What `--network` knows, and who is counted on it."""
 
 
 def learners_of(network: str) -> tuple[str, ...]:
@@ -37,9 +37,15 @@ class Settings:
     """Everything that a run depends on, apart from task, learner, substrate and seed."""
 
     hidden: int = 64
-    """Units of the looped network."""
+    """Units of the looped network, or of each layer of the deep one."""
+    layers: int = 2
+    """Hidden layers of the deep network."""
     channels: int = 8
     """Of the first layer of a convolutional network; the second has twice as many."""
+    activation: str = "tanh"
+    """Of all units: tanh or hard_sigmoid, which are those that chips relax."""
+    backprop_activation: str | None = None
+    """Of plain backprop, which relaxes nothing: relu, too. None: as all."""
     epochs: int = 10
     looks: int = 4
     """At the validation part, in each epoch: where accuracy lies between them is interpolated."""
@@ -63,9 +69,17 @@ class Settings:
     def __post_init__(self) -> None:
         check_count("looks", self.looks)
 
-    def chosen(self, learner: str, substrate: str) -> "Settings":
-        """Return the same with the learning rate that was tuned, if it is open."""
-        return replace(self, lr=CHIPS[substrate].tuned[learner]) if self.lr is None else self
+    def chosen(self, learner: str, substrate: str, network: str = LOOPED) -> "Settings":
+        """Return the same with the learning rate that was tuned, if it is open.
+
+        A network for which none was tuned has those of the looped one.
+        """
+        tuned = CHIPS[substrate].tuned
+        return (
+            replace(self, lr=tuned.get(network, tuned[LOOPED])[learner])
+            if self.lr is None
+            else self
+        )
 
     def on_chip(self, name: str, settings: ChipSettings) -> "Settings":
         """Return the same with other settings of one chip."""
@@ -123,13 +137,13 @@ def _assigned(owner: Any, name: str, text: str, key: str) -> Any:
 
 def _value(text: str, kind: str, key: str) -> Any:
     kind = kind.removeprefix("<class '").removesuffix("'>")
-    if kind == "str":
+    if kind.endswith("| None") and text.lower() == "none":
+        return None
+    if kind.startswith("str"):
         return text
     try:
         if kind == "bool":
             return {"true": True, "false": False}[text.lower()]
-        if kind.endswith("| None") and text.lower() == "none":
-            return None
         number = float(text) if kind.startswith("float") else int(text)
     except (ValueError, KeyError):
         raise EngineError(f"--set {key}: '{text}' is no {kind}.") from None

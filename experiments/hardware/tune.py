@@ -14,15 +14,16 @@ SEEDS = (7, 8)
 """No reported run uses them."""
 LEARNING_RATES = (8e-3, 1.6e-2, 3.2e-2, 6.4e-2)
 BETAS = (0.3, 0.6, 1.0)
+"""Of the looped network; on the others beta is what is set."""
 
 
 def tuning_jobs(
     task: Task, substrates: Sequence[str], settings: Settings, network: str = LOOPED
 ) -> list[Job]:
     """Return one training for every point of the grid; a rival has no beta."""
-    jobs = []
+    jobs, betas = [], BETAS if network == LOOPED else (settings.beta,)
     for substrate, learner, lr in product(substrates, learners_of(network), LEARNING_RATES):
-        for beta in BETAS if learner == "eqprop" else (settings.beta,):
+        for beta in betas if learner == "eqprop" else (settings.beta,):
             point = replace(settings, lr=lr, beta=beta, looks=1)
             label = f"--set lr={lr:g}" + (f" --set beta={beta:g}" if learner == "eqprop" else "")
             jobs += [Job(task, learner, substrate, seed, point, label, network) for seed in SEEDS]

@@ -10,16 +10,15 @@ from engine.couplings.link import INPUT, ONE, OUTPUT
 from engine.errors import EngineError
 from engine.model.network import Network
 from engine.model.params import Params
-from hw_sim.audit.recording import Memory, Trace, interpreted, recorded
+from hw_sim.audit.recording import Memory, Trace, Word, interpreted, recorded
 from hw_sim.audit.rules import AuditError, Rules, check_constant_memory, check_locality
 from hw_sim.chips import local_rule_kernels
-from hw_sim.chips.messages import gathered
-from hw_sim.chips.substrate import Substrate
+from hw_sim.chips.messages import gathered, input_ways
+from hw_sim.chips.substrate import WIRING, Substrate
 from hw_sim.counts import Footprint
 from hw_sim.events import KINDS
-from hw_sim.places import places
 from hw_sim.rivals import backprop_kernels
-from hw_sim.rivals.backprop import PASSES
+from hw_sim.rivals.backprop import laid_out, new_slopes
 
 STEPS = (2, 5, 9)
 """Numbers of steps that have to touch the same words."""
@@ -112,28 +111,41 @@ def correlate_recorded(
 def audit_backprop(params: Params, x: FloatArray, y: FloatArray, steps: int | None = None) -> Audit:
     """Put backprop through the same audit; it raises `AuditError` with the offending access.
 
-    `steps` is the number of steps for plain backprop of a network without recurrence (0). Left
-    out, BPTT is run with several numbers of steps.
+    `steps` is 0 for one pass through the layers. Left out, BPTT is run with several numbers of
+    steps.
     """
-    words = 0
+    words, (way, *_) = 0, input_ways(params.network)
     if steps is None:
-        words = check_constant_memory(lambda n: backprop_recorded(params, x, y, n), (2, 5, 9))
+        words = check_constant_memory(lambda n: backprop_recorded(params, x, y, n), STEPS)
     trace = backprop_recorded(params, x, y, steps or 0)
-    rules = Rules(("gradient.inputs",), source=("x",), target=("trajectory",))
+    rules = Rules(
+        (f"gradient.{way.link.block}",), source=("x",), target=("trajectory",),
+        gather=gathered(way.link), columns=way.link.fan_out,
+    )  # fmt: skip
     return Audit(words or len(trace.touched), check_locality(trace, rules))
 
 
 def backprop_recorded(params: Params, x: FloatArray, y: FloatArray, steps: int) -> Trace:
-    """Run one gradient of backprop under the audit."""
+    """Run one gradient of backprop under the audit; its words are named by their blocks."""
     trace, network = Trace(), params.network
-    slopes = backprop_kernels.matrices_of(Params(network, np.zeros(network.size)))
-    memory = backprop_kernels.new_memory(network, steps)
-    none = np.zeros(2, np.int64)
-    medium = backprop_kernels.Medium(False, none, none, none, np.zeros(5))
-    held = recorded(backprop_kernels.matrices_of(params), trace)
-    tally = np.zeros((len(PASSES), len(places(network)), len(KINDS)), np.int64)
+    fed, wired = laid_out(params, steps)
+    slopes, memory = new_slopes(fed, wired), backprop_kernels.new_memory(network, steps)
     interpreted(backprop_kernels)["backpropagate"](
-        Memory("x", x, trace), Memory("y", y, trace), held, steps, medium,
-        recorded(memory, trace), recorded(slopes, trace, prefix="gradient."), tally,
+        Memory("x", x, trace), Memory("y", y, trace), steps, recorded(fed, trace, WIRING),
+        recorded(wired, trace, WIRING), recorded(memory, trace),
+        recorded(slopes, trace, prefix="gradient."),
     )  # fmt: skip
+    trace.writes = [
+        (_named(network, word), frozenset(_named(network, read) for read in words))
+        for word, words in trace.writes
+    ]
     return trace
+
+
+def _named(network: Network, word: Word) -> Word:
+    """Return the address of a gradient word in its block, `gradient.W[i, j]`."""
+    if word[0] == "gradient.weights":
+        for name, block in network.blocks.items():
+            if block.span.start <= word[1] < block.span.stop:
+                return (f"gradient.{name}", *divmod(word[1] - block.span.start, block.shape[-1]))
+    return word

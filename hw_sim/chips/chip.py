@@ -30,9 +30,9 @@ class Chip:
     """In which it is priced, unless one is asked for."""
     events: tuple[str, ...]
     """What has to have a price before it is run."""
-    tuned: Mapping[str, float]
-    """Learning rates by learner, chosen by `python -m experiments.hardware --tune` on the
-    validation part of digits with seeds that no report uses."""
+    tuned: Mapping[str, Mapping[str, float]]
+    """Learning rates by network and learner, chosen by `python -m experiments.hardware --tune` on
+    the validation part of digits with seeds that no report uses."""
 
     def build(self, network: Network, params: Params, settings: ChipSettings) -> Substrate:
         """Return the chip with a network loaded."""

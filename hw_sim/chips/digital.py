@@ -248,5 +248,5 @@ DIGITAL = Chip(
     settings=DigitalConfig(),
     technologies=("digital_45nm", "digital_7nm", "gpu", "microcontroller"),
     events=(*DENSE, "random"),
-    tuned={"eqprop": 0.032, "backprop": 0.016, "bptt": 0.032},
+    tuned={"looped": {"eqprop": 0.032, "backprop": 0.016, "bptt": 0.032}},
 )

@@ -41,7 +41,7 @@ def homes_on_cores(network: Network, per_core: int) -> IntArray:
 
 def landing(network: Network, home: IntArray) -> Landing:
     """Say which synapses an event of each unit and each output meets."""
-    found = _Meetings(len(home), home)
+    found = Meetings(len(home), home)
     for way in recurrent_ways(network):
         found.add(way, *(network.columns[end].start for end in way.ends))
     span = network.columns[network.readout.layer]
@@ -54,7 +54,7 @@ def landing(network: Network, home: IntArray) -> Landing:
 def landing_on_outputs(network: Network, home: IntArray) -> Landing:
     """Say which synapses of the outputs alone each unit that is read out meets."""
     span = network.columns[network.readout.layer]
-    found = _Meetings(span.stop - span.start, home)
+    found = Meetings(span.stop - span.start, home)
     for way in readout_ways(network):
         found.add(way, 0, network.units)
     return found.listed()
@@ -62,7 +62,7 @@ def landing_on_outputs(network: Network, home: IntArray) -> Landing:
 
 def landing_of_inputs(network: Network, home: IntArray) -> Landing:
     """Say which synapses each input meets."""
-    found = _Meetings(network.inputs, home)
+    found = Meetings(network.inputs, home)
     for way in input_ways(network):
         found.add(way, 0, network.columns[way.link.target].start)
     return found.listed()
@@ -77,12 +77,13 @@ def learned(network: Network, home: IntArray) -> tuple[IntArray, IntArray]:
     starts = [network.columns[link.target].start for link in inside]
     outside = [way.link for way in readout_ways(network)]
     return (
-        _products(inside, starts, home),
-        _products(outside, [network.units for _ in outside], home),
+        products_on_cores(inside, starts, home),
+        products_on_cores(outside, [network.units for _ in outside], home),
     )
 
 
-def _products(links: Sequence[Link], starts: Sequence[int], home: IntArray) -> IntArray:
+def products_on_cores(links: Sequence[Link], starts: Sequence[int], home: IntArray) -> IntArray:
+    """Return the products of both ends of links whose targets begin at `starts`, `(cores,)`."""
     found = np.zeros(int(home[-1]) + 1, np.int64)
     for link, start in zip(links, starts, strict=True):
         ends = home[start : start + link.positions * link.fan_out]
@@ -90,7 +91,7 @@ def _products(links: Sequence[Link], starts: Sequence[int], home: IntArray) -> I
     return found
 
 
-class _Meetings:
+class Meetings:
     """Who meets synapses where: pairs of sender and core as one number, and how many, in parts."""
 
     def __init__(self, senders: int, home: IntArray) -> None:

@@ -25,10 +25,7 @@ Held: TypeAlias = npt.NDArray[Any]
 
 
 def check_network(network: Network) -> None:
-    """Refuse activations, couplings and read-outs that no substrate has a model of."""
-    for layer in network.layers:
-        if layer.activation not in ("tanh", "hard_sigmoid"):
-            raise EngineError(f"activation '{layer.activation}' has no model in hw_sim.")
+    """Refuse couplings and read-outs that no substrate has a model of."""
     for coupling in network.couplings:
         if coupling.name not in network.links:  # arrays hold blocks of products, and only those
             kind = type(coupling).__name__
@@ -37,6 +34,15 @@ def check_network(network: Network) -> None:
             )
     if network.reading is None:
         raise EngineError(f"the read-out {type(network.readout).__name__} has no model in hw_sim.")
+
+
+def check_activations(network: Network) -> None:
+    """Refuse to relax units of which no substrate has a model: words of a state end at one."""
+    for layer in network.layers:
+        if layer.activation not in ("tanh", "hard_sigmoid"):
+            raise EngineError(
+                f"activation '{layer.activation}' has no model in hw_sim: no chip relaxes it."
+            )
 
 
 class Way(NamedTuple):
@@ -58,6 +64,18 @@ class Way(NamedTuple):
         return (fan_out, fan_in) if self.backwards else (fan_in, fan_out)
 
     @property
+    def traffic(self) -> tuple[int, int]:
+        """Words that are read and words that arrive, at all positions; none lies beyond an edge."""
+        inside = int(np.count_nonzero(self.link.gather >= 0))
+        ends = self.link.positions * self.link.fan_out
+        return (ends, inside) if self.backwards else (inside, ends)
+
+    @property
+    def reverse(self) -> "Way":
+        """The same link in the other direction."""
+        return Way(self.link, not self.backwards)
+
+    @property
     def apart(self) -> bool:
         """Whether totals are added to at several positions, one read after the other."""
         return self.backwards and self.link.positions > 1
@@ -77,6 +95,12 @@ def recurrent_ways(network: Network) -> tuple[Way, ...]:
     ways = [Way(link) for link in recurrent_links(network)]
     ways += [Way(way.link, backwards=True) for way in ways if not way.link.tied]
     return tuple(sorted(ways, key=lambda way: [network.columns[end].start for end in way.ends]))
+
+
+def forward_ways(network: Network) -> tuple[Way, ...]:
+    """Return every link between two layers once, from the earlier to the later of them."""
+    first = {name: span.start for name, span in network.columns.items()}
+    return tuple(w for w in recurrent_ways(network) if first[w.ends[0]] < first[w.ends[1]])
 
 
 @lru_cache(maxsize=64)

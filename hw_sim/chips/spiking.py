@@ -98,6 +98,7 @@ class SpikingBackend(Substrate):
         self, network: Network, params: Params, config: SpikingConfig | None = None
     ) -> None:
         self.config = config or SpikingConfig()
+        self.neurons_per_core = self.config.neurons_per_core
         self._fan_out = fan_out(network, self.config.neurons_per_core)
         self._from_inputs = fan_from_inputs(network, self.config.neurons_per_core)
         self._to_outputs = fan_to_outputs(network, self.config.neurons_per_core)
@@ -124,14 +125,6 @@ class SpikingBackend(Substrate):
         """What each core did so far: updates, spikes, sends, receipts, synaptic operations."""
         done: IntArray = self._cores.done.copy()
         return done
-
-    def cores(self, units: int) -> int:
-        """Return how many cores hold so many units."""
-        return -(-units // self.config.neurons_per_core)
-
-    def fullest_core(self, units: int) -> int:
-        """Return how many of so many units the first core holds."""
-        return min(units, self.config.neurons_per_core)
 
     @property
     def lengths_ns(self) -> tuple[float, ...]:
@@ -251,5 +244,5 @@ SPIKING = Chip(
     settings=SpikingConfig(),
     technologies=("loihi_like",),
     events=(*DENSE, "message", "hop", "spike_out"),
-    tuned={"eqprop": 0.032, "backprop": 0.016, "bptt": 0.032},
+    tuned={"looped": {"eqprop": 0.032, "backprop": 0.016, "bptt": 0.032}},
 )

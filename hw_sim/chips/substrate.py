@@ -17,7 +17,7 @@ from hw_sim.audit.recording import Memory, Trace, recorded
 from hw_sim.chips import local_rule_kernels
 from hw_sim.chips.host_cores import over_cores
 from hw_sim.chips.kernel_arguments import Endings, Registers
-from hw_sim.chips.messages import check_network, gathered
+from hw_sim.chips.messages import check_activations, check_network, gathered
 from hw_sim.counts import Footprint, OpCounts
 from hw_sim.events import HOP, KINDS
 from hw_sim.places import BORDER, places
@@ -41,6 +41,8 @@ class Substrate(Backend):
     """Whether a matrix product is one read of an array, between converters."""
     tile: tuple[int, int] = (0, 0)
     """Rows and columns of the largest array; 0 is without end."""
+    neurons_per_core: int = 0
+    """That one core holds at most; 0 without cores."""
 
     def __init__(self, network: Network, params: Params) -> None:
         check_network(network)
@@ -73,14 +75,6 @@ class Substrate(Backend):
         """What each core did so far, `(5, cores)`; none where there are no cores."""
         return np.zeros((5, 0), np.int64)
 
-    def cores(self, units: int) -> int:
-        """Return to how many cores a message to so many units goes; 0 without messages."""
-        return 0
-
-    def fullest_core(self, units: int) -> int:
-        """Return how many of so many units one core holds at most; 0 without cores."""
-        return 0
-
     @property
     def lengths_ns(self) -> tuple[float, ...]:
         """Of an update, a spike, a send, a receipt and a synaptic operation in a core."""
@@ -105,6 +99,7 @@ class Substrate(Backend):
     def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
+        check_activations(self.network)
         if relaxation.damping != 1.0:
             raise EngineError(f"{type(self).__name__} has no damping; it takes whole steps.")
         tally = self._tally()
@@ -177,6 +172,7 @@ class Substrate(Backend):
 
     def _recorded_words(self, samples: int, trace: Trace) -> tuple[Endings, Registers]:
         """Return where a recorded relaxation ends, and what it is calculated in."""
+        check_activations(self.network)
         number, told = self._number, _Told(samples)
         state = Memory("state", np.zeros((samples, self.network.units), number), trace)
         work: Registers = recorded(self._registers(number), trace, prefix="work.")

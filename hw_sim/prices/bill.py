@@ -35,6 +35,8 @@ class Design:
     """Of cores, which wait for one another at a barrier."""
     tile: Tile = (0, 0)
     """Rows and columns of the largest array; 0 is without end."""
+    one_way: bool = False
+    """Whether layers are run through once, from the first to the last, and back."""
 
     @property
     def memory_bits(self) -> int:
@@ -206,7 +208,8 @@ class Bill:
         """Rounds of each phase, place and kind that takes time."""
         design, machine = self.design, self.technology.machine
         in_array = any(kind == "cell_read" for (_, _, kind), _ in self.counts)
-        mapped = Mapped(design.network, in_array, design.settles, design.tile)
+        settled = design.settles, design.tile, design.one_way
+        mapped = Mapped(design.network, in_array, *settled)
         rounds = {}
         for key, n in self.counts:
             if self.technology.takes_time(key[2]):

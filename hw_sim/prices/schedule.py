@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.arrays import IntArray
 from engine.model.network import Network
-from hw_sim.chips.messages import Way, input_ways, readout_ways, recurrent_ways
+from hw_sim.chips.messages import Way, forward_ways, input_ways, readout_ways, recurrent_ways
 from hw_sim.chips.tile_mesh import Tile, TileMesh, tile_mesh
 from hw_sim.chips.tile_traffic import synaptic_links
 from hw_sim.places import BORDER, READOUT, homes
@@ -45,6 +45,8 @@ class Mapped(NamedTuple):
     """Whether states stay analog, so that input arrays conduct all the while."""
     tile: Tile = (0, 0)
     """Rows and columns of the largest array; 0 is without end."""
+    one_way: bool = False
+    """Whether a layer hears earlier layers alone, and later ones on the way back."""
 
 
 def rounds_of_one(mapped: Mapped, resource: Resource, phase: str, place: str, kind: str) -> float:
@@ -195,11 +197,16 @@ def _heard(
     """Return the arrays that a place hears: those that join, and those that are read apart."""
     ways: tuple[Way, ...] = ()
     if phase != "input":
-        ways = recurrent_ways(mapped.network)
+        ways = _one_way(mapped.network, phase) if mapped.one_way else recurrent_ways(mapped.network)
     if phase == "input" or held:
         ways += input_ways(mapped.network)
     heard = [way for way in ways if way.ends[1] == place]
     return tuple(w for w in heard if not w.apart), tuple(w for w in heard if w.apart)
+
+
+def _one_way(network: Network, phase: str) -> tuple[Way, ...]:
+    ways = forward_ways(network)
+    return tuple(way.reverse for way in ways) if phase == "backward" else ways
 
 
 def _ends(mapped: Mapped, way: Way, resource: Resource) -> tuple[Part, Part]:

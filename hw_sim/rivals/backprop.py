@@ -1,57 +1,66 @@
 """The rivals: backprop and backprop through time, on the same words and cells as EqProp.
 
-A looped network is unrolled for a fixed number of steps, and the trajectory is stored. Without
-recurrent couplings and steps this is plain backprop through one hidden layer. The gradient is that
-of the cost after the last step, in double precision for the weights that the substrate holds; the
-substrate also writes the updates. Optimizer, cap and order of the batches are those of EqProp.
+Backprop goes through the layers once, from the first to the last; BPTT unrolls the relaxing network
+for a fixed number of synchronous steps, and stores the trajectory. The gradient is that of the cost
+at the end, in double precision for the weights that the substrate holds; the substrate also writes
+the updates. Optimizer, cap and order of the batches are those of EqProp.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.arrays import FloatArray, IntArray
+from engine.arrays import FloatArray
 from engine.backend import Backend
-from engine.couplings.dense import Bias, InputDrive
-from engine.couplings.readout import SoftmaxReadout
+from engine.couplings.link import ONE
 from engine.errors import EngineError
 from engine.learning.estimator import Report
 from engine.learning.run import Run
 from engine.learning.training import Training, descend
-from engine.model.activation import ACTIVATIONS
-from engine.model.network import Layer, Network
+from engine.model.network import Network
 from engine.model.params import Params
-from hw_sim.chips.messages import Way, input_ways, recurrent_ways, symmetrised
+from hw_sim.chips.kernel_arguments import Feeds, Wires
+from hw_sim.chips.messages import (
+    feeds,
+    forward_ways,
+    hold,
+    messages,
+    mirrors,
+    recurrent_ways,
+    symmetrised,
+    wires,
+)
 from hw_sim.chips.substrate import Substrate
-from hw_sim.chips.tile_mesh import tile_mesh
-from hw_sim.chips.tile_traffic import traffic_of
-from hw_sim.counts import WordCount
-from hw_sim.events import HOP, KINDS
-from hw_sim.places import BORDER, places
+from hw_sim.counts import OpCounts, WordCount
+from hw_sim.places import BORDER
 from hw_sim.rivals import backprop_kernels as kernels
+from hw_sim.rivals.counting import Medium, backward_events, forward_events
 
-BLOCKS = [
-    {"W_in", "b", "W_out", "b_out"},
-    {"W_in", "b", "W_rec", "W_out", "b_out"},
-]
-"""Of the networks that the kernels know."""
-PASSES = ("input", "free", "backward", "learn")
-"""Phases in which a rival counts, in the order of the rows of its tally."""
+Events = Callable[[Network, int, Medium], OpCounts]
+"""What one sample of a network takes with so many steps."""
 
 
-def feedforward(inputs: int, hidden: int, outputs: int) -> Network:
-    """Build the same network without recurrence: one tanh layer, read out by softmax."""
-    return Network(
-        inputs,
-        (Layer("hidden", (hidden,)),),
-        (InputDrive("W_in", "hidden"), Bias("b", "hidden")),
-        SoftmaxReadout("hidden", outputs),
-    )
+def feedforward(network: Network, activation: str | None = None) -> Network:
+    """Return the same layers without recurrence: no layer is coupled to itself.
+
+    What joins two layers stays, and backprop sends through it from the earlier to the later one.
+    Units may have another `activation`.
+    """
+    inside = {name for name, link in network.links.items() if link.source == link.target}
+    couplings = tuple(c for c in network.couplings if c.name not in inside)
+    layers = network.layers
+    if activation is not None:
+        layers = tuple(replace(layer, activation=activation) for layer in layers)
+    return replace(network, layers=layers, couplings=couplings)
 
 
 @dataclass(frozen=True)
 class Rival:
-    """Backprop through `steps` steps, as a step of `engine.fit`; the substrate counts."""
+    """Backprop as a step of `engine.fit`; the substrate counts.
+
+    With `steps` it is BPTT through so many; 0 is one pass through the layers, without feedback.
+    """
 
     steps: int
 
@@ -79,25 +88,25 @@ class Rival:
         self, backend: Substrate, x: FloatArray, y: FloatArray, gradient: FloatArray
     ) -> float:
         """Write the gradient of the mean cost into `gradient`; return the mean cost."""
-        network, total = backend.network, Params(backend.network, np.zeros(backend.network.size))
-        memory, tally = kernels.new_memory(network, self.steps), _new_tally(network)
-        batch = self._batch(backend, x, y)
-        cost = kernels.backpropagate(*batch, memory, kernels.matrices_of(total), tally)
-        self._move_words(backend, len(x), tally, is_trained=True)
-        _count(backend, tally)
+        self._check(backend.network)
+        network, (fed, wired) = backend.network, laid_out(backend.params, self.steps)
+        memory, slopes = kernels.new_memory(network, self.steps), new_slopes(fed, wired)
+        inputs, targets = np.array(x, np.float64), np.asarray(y, np.float64)
+        cost = kernels.backpropagate(inputs, targets, self.steps, fed, wired, memory, slopes)
+        self._count(backend, len(x), forward_events, backward_events)
         backend.counts.add("input", BORDER, "off_chip", x.size)
         backend.counts.add("backward", BORDER, "off_chip", y.size)
-        gradient[:] = symmetrised(network, total.theta).theta / len(x)
+        gradient[:] = symmetrised(network, folded(network, slopes)).theta / len(x)
         return float(cost / len(x))
 
     def predict(self, backend: Substrate, x: FloatArray) -> FloatArray:
         """Return the outputs `(samples, outputs)` of a forward pass."""
-        network, tally = backend.network, _new_tally(backend.network)
-        outputs = np.zeros((len(x), network.outputs))
-        batch = self._batch(backend, x, np.zeros_like(outputs))
-        kernels.predict(*batch, kernels.new_memory(network, self.steps), outputs, tally)
-        self._move_words(backend, len(x), tally, is_trained=False)
-        _count(backend, tally)
+        self._check(backend.network)
+        network, (fed, wired) = backend.network, laid_out(backend.params, self.steps)
+        inputs, memory = np.array(x, np.float64), kernels.new_memory(network, self.steps)
+        outputs, none = np.zeros((2, len(x), network.outputs))
+        kernels.predict(inputs, none, self.steps, fed, wired, memory, outputs)
+        self._count(backend, len(x), forward_events)
         backend.counts.add("input", BORDER, "off_chip", x.size)
         backend.counts.add("readout", BORDER, "off_chip", outputs.size)
         return outputs
@@ -111,67 +120,47 @@ class Rival:
         words = {"state": state, "drive": units, "total": total}
         return replace(held.count(network, moments), **held.by_width(words))
 
-    def _move_words(
-        self, backend: Substrate, samples: int, tally: IntArray, is_trained: bool
-    ) -> None:
-        """Count what moves between tiles; each product sends its words, as in EqProp.
+    def _check(self, network: Network) -> None:
+        """Refuse what has no softmax read-out, and steps where nothing is recurrent."""
+        if not (network.reading and network.reading.link):
+            raise EngineError("backprop is counted for a softmax read-out only.")
+        if self.steps and not recurrent_ways(network):
+            raise EngineError(f"backprop through {self.steps} steps needs a recurrent coupling.")
 
-        To learn, deltas are where they have been sent back to, and states are sent once more.
-        """
-        network = backend.network
-        moved, mesh = traffic_of(network, backend.tile), tile_mesh(network, backend.tile)
-        for row, hops in zip(tally[..., HOP], (moved.input, self.steps * moved.step), strict=False):
-            row += samples * hops
-        tally[PASSES.index("free"), :, HOP] += samples * moved.readout
-        if not is_trained:
-            return
-        tally[PASSES.index("backward"), :, HOP] += samples * moved.errors
-        hidden = tally[:, 0, HOP]
-        for way in recurrent_ways(network):
-            back = mesh.read(Way(way.link, backwards=True)).sum()
-            hidden[PASSES.index("backward")] += samples * self.steps * back
-            again = mesh.sent(way.link, from_rows=True).sum()
-            hidden[PASSES.index("learn")] += samples * self.steps * again
-        for way in input_ways(network):
-            hidden[PASSES.index("learn")] += samples * mesh.told(way.link).sum()
-
-    def _batch(
-        self, backend: Substrate, x: FloatArray, y: FloatArray
-    ) -> tuple[FloatArray, FloatArray, kernels.Matrices, int, kernels.Medium]:
-        """Return what both kernels take: data, weights, steps, and how products are done."""
-        network = backend.network
-        _check_network(network, self.steps)
-        sizes = network.units, network.outputs
-        medium = kernels.Medium(
-            backend.in_array,
-            np.array([backend.cores(units) for units in sizes], np.int64),
-            np.array(backend.tile, np.int64),
-            np.array([backend.fullest_core(units) for units in sizes], np.int64),
-            np.array(backend.lengths_ns),
+    def _count(self, backend: Substrate, samples: int, *passes: Events) -> None:
+        medium = Medium(
+            backend.in_array, backend.tile, backend.neurons_per_core, backend.lengths_ns
         )
-        inputs, targets = np.asarray(x, np.float64), np.asarray(y, np.float64)
-        held = kernels.matrices_of(backend.params.astype(np.float64))
-        return inputs, targets, held, self.steps, medium
+        for events in passes:
+            for key, count in events(backend.network, self.steps, medium):
+                backend.counts.add(*key, samples * count)
 
 
-def _check_network(network: Network, steps: int) -> None:
-    """Refuse what is not one layer between whole matrices."""
-    if len(network.layers) > 1 or not (network.reading and network.reading.link):
-        raise EngineError("backprop is counted for one layer with a softmax read-out only.")
-    if network.layers[0].rule is not ACTIVATIONS["tanh"]:
-        raise EngineError("backprop is counted for tanh only.")
-    links = [*network.links.values(), network.reading.link]
-    if set(network.blocks) not in BLOCKS or not all(link.whole for link in links):
-        names = ", ".join(network.blocks)
-        raise EngineError(f"backprop is counted for looped_mlp and feedforward, not for {names}.")
-    if steps and "W_rec" not in network.blocks:
-        raise EngineError(f"backprop through {steps} steps needs a recurrent coupling W_rec.")
+def laid_out(params: Params, steps: int) -> tuple[Feeds, Wires]:
+    """Return inputs, couplings and read-out of parameters as the kernels take them."""
+    network, held = params.network, hold(params, np.float64)
+    ways = recurrent_ways(network) if steps else forward_ways(network)
+    wired = wires(network, held)._replace(messages=messages(network, ways, held))
+    return feeds(network, held), wired
 
 
-def _new_tally(network: Network) -> IntArray:
-    return np.zeros((len(PASSES), len(places(network)), len(KINDS)), np.int64)
+def new_slopes(fed: Feeds, wired: Wires) -> kernels.Slopes:
+    """Return slopes of zero for everything that is laid out."""
+    held = wired.messages.weights, fed.bias, wired.bias
+    return kernels.Slopes(*(np.zeros(words.shape) for words in held))
 
 
-def _count(backend: Substrate, tally: IntArray) -> None:
-    for phase, part in zip(PASSES, tally, strict=True):
-        backend.counts.add_tally(phase, backend.network, part)
+def folded(network: Network, slopes: kernels.Slopes) -> FloatArray:
+    """Return slopes as one gradient `(network.size,)`, of a block that is held twice their sum."""
+    total = Params(network, slopes.weights[: network.size])
+    for name, start in mirrors(network).items():
+        rows, columns = network.links[name].fan_in, network.links[name].fan_out
+        mirrored = slopes.weights[start : start + rows * columns].reshape(columns, rows)
+        total[name][...] += mirrored.T.reshape(total[name].shape)
+    for link in network.links.values():
+        if link.source == ONE:
+            sent = slopes.bias[None, network.columns[link.target]]
+            total[link.block][...] = link.correlate(np.ones((1, 1)), sent)[0]
+    if network.reading:
+        total[network.reading.bias][...] = slopes.out
+    return total.theta

@@ -1,4 +1,12 @@
-"""Compiled backprop through the steps of one tanh layer, in scalar code like that of chips."""
+"""Compiled backprop through layers of links, in scalar code like that of chips.
+
+    s_l <- sigma(drive_l + what earlier layers send)           layer after layer, without steps
+    s_t <- sigma(drive + what all layers send at s_(t-1))      all layers at once, step after step
+
+The way back goes through the same messages from their targets to their sources. A message that is
+read backwards has a block of its own behind the parameters (`hw_sim.chips.messages.hold`), and so
+its gradient has one, too.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -7,53 +15,31 @@ import numpy as np
 from numba import njit
 
 from engine.model.network import Network
-from engine.model.params import Params
-from hw_sim.events import (
-    ACTIVATION,
-    ADDITION,
-    BARRIER,
-    BUSY_RECEIVE,
-    BUSY_SEND,
-    BUSY_SPIKE,
-    BUSY_SYNAPSE,
-    BUSY_UPDATE,
-    CELL_READ,
-    COMPARE,
-    CONVERSION,
-    DIVIDE,
-    MAC,
-    MESSAGE,
-    SPIKE_OUT,
-    STATE_READ,
-    STATE_WRITE,
-    TRACE_READ,
-    TRACE_WRITE,
-    WEIGHT_READ,
+from hw_sim.chips.kernel_arguments import (
+    BLOCK,
+    CODE,
+    COLUMNS,
+    END,
+    PLACE,
+    POSITIONS,
+    READS,
+    ROWS,
+    SOURCE,
+    START,
+    TANH,
+    TARGET,
+    WRITES,
 )
 
-INPUT, FREE, BACKWARD, LEARN = range(4)
-HIDDEN, OUT = range(2)
-OUTSIDE = -1
-
-
-class Medium(NamedTuple):
-    """How a matrix product is done: in arrays or not, or between cores.
-
-    `tile (2,)` are the rows and columns of the largest array, 0 is without end. So many `cores
-    (2,)` hold each layer, the fullest of them `most (2,)` of its neurons; `lengths_ns (5,)` say
-    whether a step waits for what a core sends or for what it receives.
-    """
-
-    in_array: Any
-    cores: Any
-    tile: Any
-    most: Any
-    lengths_ns: Any
+ARRIVED, SLOPED = range(2)  # rows of the deltas
+HERE, THERE, WEIGHTS = range(3)  # of a message
+HARD_SIGMOID = 1
 
 
 class SampleWords(NamedTuple):
-    """Words of one sample: `trajectory (steps + 1, units)`, the drive, two deltas, their sum over
-    the steps, and the error of the outputs."""
+    """Words of one sample: `trajectory (steps + 1, units)`, `drive (1, units)`, deltas as they
+    arrive and times the slopes `(2, units)`, their sum over the steps `(1, units)`, and the error
+    of the outputs `(1, outputs)`."""
 
     trajectory: Any
     drive: Any
@@ -62,223 +48,187 @@ class SampleWords(NamedTuple):
     error: Any
 
 
-class Matrices(NamedTuple):
-    """The weights of each block, or their gradients."""
+class Slopes(NamedTuple):
+    """Gradients: of held words, of the sum of the biases of each unit, of those of the outputs."""
 
-    inputs: Any
+    weights: Any
     bias: Any
-    recurrent: Any
-    weight: Any
     out: Any
 
 
 def new_memory(network: Network, steps: int) -> SampleWords:
     """Return the memory of one sample that is run for so many steps."""
-    units = network.units
-    return SampleWords(
-        np.zeros((steps + 1, units)), np.zeros(units), np.zeros((2, units)), np.zeros(units),
-        np.zeros(network.outputs),
-    )  # fmt: skip
-
-
-def matrices_of(total: Params) -> Matrices:
-    """Return views of the blocks; without recurrence one of them is empty."""
-    recurrent = total["W_rec"] if "W_rec" in total else np.zeros((0, 0))
-    return Matrices(total["W_in"], total["b"], recurrent, total["W_out"], total["b_out"])
+    units, rows = network.units, (steps + 1, 1, 2, 1)
+    return SampleWords(*(np.zeros((n, units)) for n in rows), np.zeros((1, network.outputs)))
 
 
 @njit(cache=True)
-def backpropagate(x, y, blocks, steps, medium, memory, slopes, tally):
+def backpropagate(x, y, steps, feeds, wires, memory, slopes):
     """Add the gradient of every sample to `slopes`; return the summed cost."""
     cost = 0.0
     for n in range(x.shape[0]):
-        _forward(n, x, blocks, steps, medium, memory, tally)
-        cost += _read_out(n, y, blocks, steps, medium, memory, tally)
-        _read_back(blocks, steps, medium, memory, slopes, tally)
-        _backward(n, x, blocks, steps, medium, memory, slopes, tally)
+        _forward(n, x, steps, feeds, wires, memory)
+        cost += _read_out(n, y, steps, wires, memory)
+        _read_back(steps, wires, memory, slopes)
+        _backward(steps, wires, memory, slopes)
+        for m in range(feeds.messages.table.shape[0]):
+            _add_slope(WEIGHTS, x, n, slopes.weights, memory.delta_sum, 0, feeds.messages, m)
+        for u in range(memory.delta_sum.shape[1]):
+            slopes.bias[u] = slopes.bias[u] + memory.delta_sum[0, u]
     return cost
 
 
 @njit(cache=True)
-def predict(x, y, blocks, steps, medium, memory, outputs, tally):
+def predict(x, y, steps, feeds, wires, memory, outputs):
     """Write the softmax of every sample, minus `y`, into `outputs (samples, outputs)`."""
     for n in range(x.shape[0]):
-        _forward(n, x, blocks, steps, medium, memory, tally)
-        _read_out(n, y, blocks, steps, medium, memory, tally)
+        _forward(n, x, steps, feeds, wires, memory)
+        _read_out(n, y, steps, wires, memory)
         for k in range(outputs.shape[1]):
-            outputs[n, k] = memory.error[k]
+            outputs[n, k] = memory.error[0, k]
 
 
 @njit(cache=True)
-def _tiles(size, most):
-    """Return how many tiles hold so many lines."""
-    return (size + most - 1) // most if most else 1
+def _activated(h, code):
+    if code == TANH:
+        return math.tanh(h)
+    if code == HARD_SIGMOID:
+        return min(max(h, 0.0), 1.0)
+    return max(h, 0.0)
 
 
 @njit(cache=True)
-def _tally_product(tally, sources, targets, medium, start, end, back):
-    """Count a matrix product: word by word, or as one read of an array between converters.
+def _slope(state, code):
+    """Return the slope of an activation where it has this value."""
+    if code == TANH:
+        return 1.0 - state * state
+    if state <= 0.0 or (code == HARD_SIGMOID and state >= 1.0):
+        return 0.0
+    return 1.0
 
-    It goes from layer `start`, or from outside, to layer `end`; `back` is 1 where an array is read
-    from its columns to its rows.
+
+@njit(cache=True)
+def _unit(first, gather, start, at):
+    """Return the unit `at` places after `first`, or that `gather` lists there; -1 is none."""
+    if start < 0:
+        return first + at
+    unit = gather[start + at]
+    return first + unit if unit >= 0 else -1
+
+
+@njit(cache=True)
+def _add_slope(of, here, n, weights, there, k, messages, m):
+    """Add the slope of `here[n]' W there[k]` for message `m`, in one of the three, to that one.
+
+    `here` are the words at its source, `there` those at its target, and its block lies in
+    `weights`: so it sends (`THERE`), sends back (`HERE`) or learns (`WEIGHTS`).
     """
-    if medium.in_array:
-        words = _tiles(sources, medium.tile[back])
-        tally[CELL_READ] += 2 * sources * targets
-        tally[CONVERSION] += sources * _tiles(targets, medium.tile[1 - back]) + targets * words
-        tally[ADDITION] += targets * (words - 1)
-    else:
-        tally[MAC] += sources * targets
-        tally[WEIGHT_READ] += sources * targets
-    tally[STATE_READ] += sources
-    if medium.cores[end] > 0:
-        _tally_step(tally, sources, medium, start, end)
+    rows, columns = messages.table[m, ROWS], messages.table[m, COLUMNS]
+    first, reads = messages.table[m, SOURCE], messages.table[m, READS]
+    target, writes = messages.table[m, TARGET], messages.table[m, WRITES]
+    for p in range(messages.table[m, POSITIONS]):
+        for r in range(rows):
+            i = _unit(first, messages.gather, reads, p * rows + r)
+            block = messages.table[m, BLOCK] + r * columns
+            for c in range(columns if i >= 0 else 0):
+                j = _unit(target, messages.gather, writes, p * columns + c)
+                if j < 0:
+                    continue
+                if of == THERE:
+                    there[k, j] = there[k, j] + here[n, i] * weights[block + c]
+                elif of == HERE:
+                    here[n, i] = here[n, i] + there[k, j] * weights[block + c]
+                else:
+                    weights[block + c] = weights[block + c] + here[n, i] * there[k, j]
 
 
 @njit(cache=True)
-def _tally_step(tally, sources, medium, start, end):
-    """Count what cores tell one another for a product, and what the step waits for."""
-    cores, most = medium.cores[end], medium.most[end]
-    update, spike, send, receive, synapse = medium.lengths_ns
-    held = 0
-    if start != OUTSIDE:
-        held = medium.most[start]
-        tally[SPIKE_OUT] += sources
-    tally[MESSAGE] += sources * cores
-    if sources * (receive + most * synapse) > held * (update + spike + cores * send):
-        tally[BUSY_RECEIVE] += sources
-        tally[BUSY_SYNAPSE] += sources * most
-    else:
-        tally[BUSY_UPDATE] += held
-        tally[BUSY_SPIKE] += held
-        tally[BUSY_SEND] += held * cores
-    tally[BARRIER] += 1
+def _stage(stage, steps, layers):
+    """Return what a stage writes and sees, and its layers: rows, first layer, last layer.
+
+    Without steps each layer is a stage of its own, of the only row; else all layers see the row
+    before, and the first row sees none.
+    """
+    if steps == 0:
+        return 0, 0, stage, stage + 1
+    return stage, stage - 1, 0, layers
 
 
 @njit(cache=True)
-def _forward(n, x, blocks, steps, medium, memory, tally):
-    inputs, units = blocks.inputs.shape
-    for j in range(units):
-        memory.drive[j] = blocks.bias[j]
-    for i in range(inputs):
-        word = x[n, i]
-        for j in range(units):
-            memory.drive[j] = memory.drive[j] + word * blocks.inputs[i, j]
-    for j in range(units):
-        memory.trajectory[0, j] = math.tanh(memory.drive[j])
-    _tally_product(tally[INPUT, HIDDEN], inputs, units, medium, OUTSIDE, HIDDEN, 0)
-    tally[INPUT, HIDDEN, WEIGHT_READ] += units
-    tally[INPUT, HIDDEN, STATE_WRITE] += units
-    tally[FREE, HIDDEN, ACTIVATION] += units
-    tally[FREE, HIDDEN, STATE_WRITE] += units
-    for t in range(1, steps + 1):
-        for j in range(units):
-            memory.trajectory[t, j] = memory.drive[j]
-        for i in range(units):
-            word = memory.trajectory[t - 1, i]
-            for j in range(units):
-                memory.trajectory[t, j] = memory.trajectory[t, j] + word * blocks.recurrent[i, j]
-        for j in range(units):
-            memory.trajectory[t, j] = math.tanh(memory.trajectory[t, j])
-        _tally_product(tally[FREE, HIDDEN], units, units, medium, HIDDEN, HIDDEN, 0)
-        tally[FREE, HIDDEN, STATE_READ] += units
-        tally[FREE, HIDDEN, ACTIVATION] += units
-        tally[FREE, HIDDEN, STATE_WRITE] += units
+def _forward(n, x, steps, feeds, wires, memory):
+    """Write the states of all stages into `memory.trajectory`."""
+    layers, messages = wires.layers, wires.messages
+    for u in range(memory.drive.shape[1]):
+        memory.drive[0, u] = feeds.bias[u]
+    for m in range(feeds.messages.table.shape[0]):
+        weights = feeds.messages.weights
+        _add_slope(THERE, x, n, weights, memory.drive, 0, feeds.messages, m)
+    for stage in range(steps + 1 if steps else layers.shape[0]):
+        row, seen, first, last = _stage(stage, steps, layers.shape[0])
+        for u in range(layers[first, START], layers[last - 1, END]):
+            memory.trajectory[row, u] = memory.drive[0, u]
+        for m in range(messages.table.shape[0]):
+            if seen >= 0 and first <= messages.table[m, PLACE] < last:
+                states, weights = memory.trajectory, messages.weights
+                _add_slope(THERE, states, seen, weights, states, row, messages, m)
+        for k in range(first, last):
+            for u in range(layers[k, START], layers[k, END]):
+                total = memory.trajectory[row, u]
+                memory.trajectory[row, u] = _activated(total, layers[k, CODE])
 
 
 @njit(cache=True)
-def _read_out(n, y, blocks, steps, medium, memory, tally):
-    """Write `softmax - y` into `memory.error`; return the cost of the sample."""
-    units, outputs = blocks.weight.shape
-    for k in range(outputs):
-        memory.error[k] = blocks.out[k]
-    for i in range(units):
-        word = memory.trajectory[steps, i]
-        for k in range(outputs):
-            memory.error[k] = memory.error[k] + word * blocks.weight[i, k]
-    largest = memory.error[0]
-    for k in range(1, outputs):
-        largest = max(largest, memory.error[k])
-    norm, cost = 0.0, 0.0
-    for k in range(outputs):
-        cost = cost - y[n, k] * (memory.error[k] - largest)
-        memory.error[k] = math.exp(memory.error[k] - largest)
-        norm = norm + memory.error[k]
-    for k in range(outputs):
-        memory.error[k] = memory.error[k] / norm - y[n, k]
-    _tally_product(tally[FREE, OUT], units, outputs, medium, HIDDEN, OUT, 0)
-    tally[FREE, OUT, WEIGHT_READ] += outputs
-    tally[FREE, OUT, COMPARE] += outputs - 1
-    tally[FREE, OUT, DIVIDE] += outputs
-    tally[FREE, OUT, ACTIVATION] += outputs
-    tally[FREE, OUT, STATE_WRITE] += outputs
-    return cost + math.log(norm)
+def _read_out(n, y, steps, wires, memory):
+    """Write `softmax - y` of each position into `memory.error`; return the cost of the sample."""
+    outputs, cost = wires.bias.shape[0], 0.0
+    for k in range(memory.error.shape[1]):
+        memory.error[0, k] = wires.bias[k % outputs]
+    states, weights = memory.trajectory, wires.readout.weights
+    _add_slope(THERE, states, steps, weights, memory.error, 0, wires.readout, 0)
+    for first in range(0, memory.error.shape[1], outputs):
+        largest = memory.error[0, first]
+        for k in range(first + 1, first + outputs):
+            largest = max(largest, memory.error[0, k])
+        norm = 0.0
+        for k in range(first, first + outputs):
+            cost = cost - y[n, k] * (memory.error[0, k] - largest)
+            memory.error[0, k] = math.exp(memory.error[0, k] - largest)
+            norm = norm + memory.error[0, k]
+        for k in range(first, first + outputs):
+            memory.error[0, k] = memory.error[0, k] / norm - y[n, k]
+        cost = cost + math.log(norm)
+    return cost
 
 
 @njit(cache=True)
-def _read_back(blocks, steps, medium, memory, slopes, tally):
-    """Write the delta of the last state, and add up the slopes of the read-out."""
-    units, outputs = blocks.weight.shape
-    for k in range(outputs):
-        slopes.out[k] = slopes.out[k] + memory.error[k]
-    for i in range(units):
-        delta = memory.error[0] * blocks.weight[i, 0]
-        for k in range(1, outputs):
-            delta = delta + memory.error[k] * blocks.weight[i, k]
-        memory.delta[0, i] = delta
-        word = memory.trajectory[steps, i]
-        for k in range(outputs):
-            slopes.weight[i, k] = slopes.weight[i, k] + word * memory.error[k]
-    synapses = units * outputs
-    _tally_product(tally[BACKWARD, OUT], outputs, units, medium, OUT, HIDDEN, 1)
-    tally[BACKWARD, OUT, STATE_WRITE] += units
-    tally[LEARN, OUT, MAC] += synapses
-    tally[LEARN, OUT, BUSY_SYNAPSE] += units * medium.most[OUT]
-    tally[LEARN, OUT, STATE_READ] += units + 2 * outputs
-    tally[LEARN, OUT, TRACE_READ] += synapses + outputs
-    tally[LEARN, OUT, TRACE_WRITE] += synapses + outputs
+def _read_back(steps, wires, memory, slopes):
+    """Write the deltas that arrive at the last state, and add up the slopes of the read-out."""
+    outputs = wires.bias.shape[0]
+    for k in range(memory.error.shape[1]):
+        slopes.out[k % outputs] = slopes.out[k % outputs] + memory.error[0, k]
+    for u in range(memory.delta.shape[1]):
+        memory.delta[ARRIVED, u] = 0.0
+        memory.delta_sum[0, u] = 0.0
+    weights, states, error = wires.readout.weights, memory.trajectory, memory.error
+    _add_slope(HERE, memory.delta, ARRIVED, weights, error, 0, wires.readout, 0)
+    _add_slope(WEIGHTS, states, steps, slopes.weights, error, 0, wires.readout, 0)
 
 
 @njit(cache=True)
-def _backward(n, x, blocks, steps, medium, memory, slopes, tally):
-    """Carry the delta back through the stored states, and add up the slopes."""
-    inputs, units = slopes.inputs.shape
-    for j in range(units):
-        memory.delta_sum[j] = 0.0
-    for back in range(steps + 1):
-        t = steps - back
-        for j in range(units):
-            state = memory.trajectory[t, j]
-            memory.delta[1, j] = memory.delta[0, j] * (1.0 - state * state)
-            memory.delta_sum[j] = memory.delta_sum[j] + memory.delta[1, j]
-        tally[BACKWARD, HIDDEN, MAC] += 2 * units
-        tally[BACKWARD, HIDDEN, STATE_READ] += 2 * units
-        tally[BACKWARD, HIDDEN, STATE_WRITE] += 2 * units
-        if t == 0:
-            break
-        for i in range(units):
-            word = memory.trajectory[t - 1, i]
-            delta = memory.delta[1, 0] * blocks.recurrent[i, 0]
-            for j in range(1, units):
-                delta = delta + memory.delta[1, j] * blocks.recurrent[i, j]
-            memory.delta[0, i] = delta
-            for j in range(units):
-                slopes.recurrent[i, j] = slopes.recurrent[i, j] + word * memory.delta[1, j]
-        _tally_product(tally[BACKWARD, HIDDEN], units, units, medium, HIDDEN, HIDDEN, 1)
-        tally[BACKWARD, HIDDEN, STATE_WRITE] += units
-        tally[LEARN, HIDDEN, MAC] += units * units
-        tally[LEARN, HIDDEN, BUSY_SYNAPSE] += units * medium.most[HIDDEN]
-        tally[LEARN, HIDDEN, STATE_READ] += 2 * units
-        tally[LEARN, HIDDEN, TRACE_READ] += units * units
-        tally[LEARN, HIDDEN, TRACE_WRITE] += units * units
-    for i in range(inputs):
-        word = x[n, i]
-        for j in range(units):
-            slopes.inputs[i, j] = slopes.inputs[i, j] + word * memory.delta_sum[j]
-    for j in range(units):
-        slopes.bias[j] = slopes.bias[j] + memory.delta_sum[j]
-    tally[LEARN, HIDDEN, MAC] += inputs * units
-    tally[LEARN, HIDDEN, BUSY_SYNAPSE] += inputs * medium.most[HIDDEN]
-    tally[LEARN, HIDDEN, STATE_READ] += inputs + units
-    tally[LEARN, HIDDEN, TRACE_READ] += (inputs + 1) * units
-    tally[LEARN, HIDDEN, TRACE_WRITE] += (inputs + 1) * units
+def _backward(steps, wires, memory, slopes):
+    """Carry the deltas back through the stored states, and add up the slopes."""
+    layers, messages = wires.layers, wires.messages
+    stages = steps + 1 if steps else layers.shape[0]
+    for back in range(stages):
+        row, seen, first, last = _stage(stages - 1 - back, steps, layers.shape[0])
+        for k in range(first, last):
+            for u in range(layers[k, START], layers[k, END]):
+                slope = _slope(memory.trajectory[row, u], layers[k, CODE])
+                memory.delta[SLOPED, u] = memory.delta[ARRIVED, u] * slope
+                memory.delta_sum[0, u] = memory.delta_sum[0, u] + memory.delta[SLOPED, u]
+                memory.delta[ARRIVED, u] = 0.0
+        for m in range(messages.table.shape[0]):
+            if seen >= 0 and first <= messages.table[m, PLACE] < last:
+                weights, states, delta = messages.weights, memory.trajectory, memory.delta
+                _add_slope(HERE, delta, ARRIVED, weights, delta, SLOPED, messages, m)
+                _add_slope(WEIGHTS, states, seen, slopes.weights, delta, SLOPED, messages, m)

@@ -13,7 +13,7 @@ import pytest
 import experiments.hardware.__main__ as command
 from engine.errors import EngineError
 from experiments.hardware.job import Job, network_of, run_job
-from experiments.hardware.settings import LEARNERS, Settings, changed
+from experiments.hardware.settings import LEARNERS, NETWORKS, Settings, changed
 from experiments.hardware.sweeps import defect_label, sweep_jobs
 from experiments.hardware.trends import trends_table
 from experiments.hardware.tune import LEARNING_RATES, SEEDS, choose, tuning_jobs
@@ -289,14 +289,17 @@ def test_an_architecture_of_sanafe_is_a_technology(tmp_path: Path) -> None:
 
 def test_an_open_learning_rate_is_the_tuned_one_and_a_given_one_stays(task: Task) -> None:
     for name, chip in CHIPS.items():
-        assert set(chip.tuned) == set(LEARNERS)
-        for learner, rate in chip.tuned.items():
-            assert Settings().chosen(learner, name).lr == rate
-            assert Settings(lr=0.5).chosen(learner, name).lr == 0.5
+        assert set(chip.tuned) <= set(NETWORKS)
+        for network, rates in chip.tuned.items():
+            assert set(rates) == set(LEARNERS)
+            for learner, rate in rates.items():
+                assert Settings().chosen(learner, name, network).lr == rate
+                assert Settings(lr=0.5).chosen(learner, name, network).lr == 0.5
+        assert Settings().chosen("bptt", name, "other").lr == chip.tuned["looped"]["bptt"]
     quick = Settings(hidden=4, epochs=1)
     found, tuned, other = (
         run_job(Job(task, "eqprop", "digital", 0, replace(quick, lr=rate)))
-        for rate in (None, CHIPS["digital"].tuned["eqprop"], 0.5)
+        for rate in (None, CHIPS["digital"].tuned["looped"]["eqprop"], 0.5)
     )
     assert found.curve == tuned.curve != other.curve
 

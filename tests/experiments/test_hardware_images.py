@@ -1,6 +1,7 @@
 """A convolutional network in the hardware report: its counts by formula and by hand, its costs."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 import experiments.hardware.__main__ as command
 from experiments.hardware.job import Job, Outcome, network_of, run_job
-from experiments.hardware.settings import CONV, Settings, changed
+from experiments.hardware.settings import CONV, DEEP, NETWORKS, RIVALS, Settings, changed
 from experiments.tasks import Task, find_task, images_from_file
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.counts import OpCounts, optimizer_counts
@@ -80,15 +81,44 @@ def test_products_of_a_layer_are_those_counted_by_hand(outcome: Outcome) -> None
     assert inference.total("mac", "readout") == outcome.n_test * (2 * 2 * 4) * CLASSES
 
 
-def test_the_report_has_costs_of_every_chip_and_says_who_is_missing(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_rivals_take_part_on_every_chip(data: Path, tmp_path: Path) -> None:
+    given = [word for setting in [*FEW, "bptt_steps=2"] for word in ("--set", setting)]
+    place = ["--out", str(tmp_path / "out"), "--workers", "1", "--target", "20"]
+    options = ["--network", CONV, "--data", str(data), "--seeds", "1", "--no-sweeps"]
+    assert command.main([*options, *given, *place]) == 0
+    content = json.loads((tmp_path / "out" / "report.json").read_text())
+    pairs = {(contest["substrate"], contest["rival"]) for contest in content["contests"]}
+    assert pairs == set(product(CHIPS, RIVALS))
+    assert content["costs"] == []
+    for contest in content["contests"]:
+        assert 0.0 < contest["ratio"]["low"] <= contest["ratio"]["high"]
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "The rivals are plain backprop through the same layers" in page
+
+
+def test_products_of_rivals_are_those_counted_by_hand(task: Task) -> None:
+    """A pass reads each convolution once; a step reads the second of them both ways."""
+    settings = changed(Settings(), [*FEW, "epochs=1", "bptt_steps=2"])
+    first, second, out = 3 * 3 * 9 * 2, 2 * 2 * 18 * 4, 16 * CLASSES
+    for learner, between in (("backprop", second), ("bptt", 2 * 2 * second)):
+        found = run_job(Job(task, learner, "digital", 42, settings, network=CONV))
+        inference = OpCounts.from_rows(tuple(row) for row in found.inference)
+        assert inference.total("mac") == found.n_test * (first + between + out)
+
+
+def test_a_network_without_rivals_has_costs_and_says_who_is_missing(
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setitem(NETWORKS, CONV, ("eqprop",))
     given = [word for setting in FEW for word in ("--set", setting)]
     place = ["--out", str(tmp_path / "out"), "--workers", "1"]
     options = ["--network", CONV, "--data", str(data), "--seeds", "1", "--no-sweeps"]
     assert command.main([*options, *given, *place]) == 0
     printed = capsys.readouterr().out
-    assert "Missing: backprop and BPTT, which are counted for networks of one layer" in printed
+    assert "Missing: backprop and BPTT, which are not counted for this network" in printed
     content = json.loads((tmp_path / "out" / "report.json").read_text())
     assert content["contests"] == []
     assert {cost["substrate"] for cost in content["costs"]} == set(CHIPS)
@@ -111,6 +141,10 @@ def test_the_report_has_costs_of_every_chip_and_says_who_is_missing(
     [
         (["--task", "cartpole"], "--network conv needs images, but task 'cartpole' has none."),
         (["--set", "channels=0"], "layer1"),
+        (["--set", "activation=relu"], "activation 'relu' has no model in hw_sim: no chip relaxes"),
+        (["--set", "activation=sine"], "activation 'sine'"),
+        (["--set", "backprop_activation=sine"], "activation 'sine'"),
+        (["--network", DEEP, "--set", "layers=0"], "layers"),
     ],
 )
 def test_what_is_no_convolutional_network_is_refused(
@@ -129,3 +163,16 @@ def test_what_is_no_convolutional_network_is_refused(
 def test_digits_are_seen_as_images() -> None:
     network = network_of(Job(find_task("digits"), "eqprop", "digital", 1, Settings(), network=CONV))
     assert [layer.shape for layer in network.layers] == [(4, 4, 8), (2, 2, 16)]
+
+
+def test_a_deep_network_has_the_layers_that_are_set() -> None:
+    settings = changed(Settings(), ["hidden=6", "layers=3", "activation=hard_sigmoid"])
+    for learner, activation in product(("eqprop", "backprop", "bptt"), (None, "relu")):
+        job = Job(
+            find_task("digits"), learner, "digital", 1,
+            changed(settings, [f"backprop_activation={activation}"]), network=DEEP,
+        )  # fmt: skip
+        layers = network_of(job).layers
+        assert [layer.size for layer in layers] == [6, 6, 6]
+        units = activation if learner == "backprop" and activation else "hard_sigmoid"
+        assert {layer.activation for layer in layers} == {units}

@@ -243,7 +243,7 @@ def test_backprop_keeps_a_trajectory_and_reads_deltas(steps: int) -> None:
     params = initial_params(network, np.random.default_rng(1), np.float64)
     trace = backprop_recorded(params, X, Y, steps)
     assert sum(word[0] == "trajectory" for word in trace.touched) == (steps + 1) * network.units
-    writes = [words for address, words in trace.writes if address[0] == "gradient.inputs"]
+    writes = [words for address, words in trace.writes if address[0] == "gradient.W_in"]
     assert len(writes) == len(X) * network.blocks["W_in"].size
     assert all(any(word[0] == "delta_sum" for word in words) for words in writes)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engine.equilibrium import Relaxation
-from engine.model.builders import layered, looped_mlp
+from engine.model.builders import conv_net, layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import Params, initial_params
 from hw_sim.audit.recording import Memory, Trace
@@ -105,8 +105,20 @@ def test_bptt_is_rejected_for_its_trajectory() -> None:
 
 
 def test_backprop_is_rejected_for_its_deltas() -> None:
-    network = feedforward(2, 3, 2)
-    with pytest.raises(AuditError, match=r"gradient.inputs\[0, 0\] read delta_sum\[0\], which is"):
+    network = feedforward(looped_mlp(2, 3, 2))
+    with pytest.raises(AuditError, match=r"gradient.W_in\[0, 0\] read delta_sum\[0, 0\], which"):
+        audit_backprop(_params(network), X, Y, steps=0)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [layered((2, 3, 2, 2), "relu"), conv_net((2, 1, 1), (2, 1), 2, kernel=1, stride=1)],
+    ids=["layered", "conv"],
+)
+def test_rivals_of_deep_and_shared_networks_are_rejected_alike(network: Network) -> None:
+    with pytest.raises(AuditError, match=r"the first of them trajectory\[3, 0\]"):
+        audit_backprop(_params(network), X, Y)
+    with pytest.raises(AuditError, match=r"gradient.W_1\[\d, 0\] read delta_sum\[0, \d\], which"):
         audit_backprop(_params(network), X, Y, steps=0)
 
 

@@ -192,15 +192,12 @@ def test_a_threshold_is_at_least_nothing_and_below_the_whole_range() -> None:
             SpikingConfig(threshold, cores)
 
 
-@pytest.mark.parametrize("units", [1, 2, 3, 4, 7])
-@pytest.mark.parametrize("per_core", [1, 2, 3, 7])
-def test_cores_hold_all_units_and_none_is_empty(units: int, per_core: int) -> None:
+def test_only_event_driven_chips_have_cores() -> None:
     network = looped_mlp(2, 3, 2)
     params = initial_params(network, np.random.default_rng(0), np.float64)
-    cores = SpikingBackend(network, params, SpikingConfig(0.1, per_core)).cores(units)
-    assert (cores - 1) * per_core < units <= cores * per_core
+    assert SpikingBackend(network, params, SpikingConfig(0.1, 7)).neurons_per_core == 7
     for other in (DigitalBackend, CrossbarBackend):
-        assert other(network, params).cores(units) == 0
+        assert other(network, params).neurons_per_core == 0
 
 
 def _permuted(network: Network, params: Params, order: np.ndarray) -> Params:

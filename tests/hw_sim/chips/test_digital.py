@@ -17,8 +17,12 @@ from engine.model import dynamics
 from engine.model.builders import looped_mlp
 from engine.model.params import Params, initial_params
 from experiments.fuzz.strategies import Case, cases, quadratic_networks, random_params
+from hw_sim.audit.training_step import audit_substrate
+from hw_sim.chips.crossbar import CrossbarBackend
 from hw_sim.chips.digital import DigitalBackend
 from hw_sim.chips.fixed_point import RANDOM_BITS, DigitalConfig
+from hw_sim.chips.spiking import SpikingBackend
+from hw_sim.chips.substrate import Substrate
 from tests.hw_sim.chips.small_training import LEARNED, held_out_cost
 
 FINE = DigitalConfig(20, 16, 60, None, 20, weight_range=8.0)
@@ -200,11 +204,16 @@ def test_a_nudge_below_its_word_is_refused() -> None:
         backend.settle(backend.clamp(np.ones((1, 3)), [[0.0, 1.0]]), 1e-5)
 
 
-def test_an_activation_without_a_model_is_refused() -> None:
+@pytest.mark.parametrize("make", [DigitalBackend, CrossbarBackend, SpikingBackend])
+def test_an_activation_without_a_model_is_held_but_not_relaxed(make: type[Substrate]) -> None:
+    """Its weights are words or cells like any other, for those who relax nothing."""
     network = looped_mlp(2, 3, 2, "relu")
-    params = initial_params(network, np.random.default_rng(0))
-    with pytest.raises(EngineError, match="activation 'relu' has no model in hw_sim"):
-        DigitalBackend(network, params)
+    chip = make(network, initial_params(network, np.random.default_rng(0)))
+    message = "activation 'relu' has no model in hw_sim: no chip relaxes it"
+    with pytest.raises(EngineError, match=message):
+        chip.settle(chip.clamp(np.ones((1, 2)), [[0.0, 1.0]]))
+    with pytest.raises(EngineError, match=message):
+        audit_substrate(chip, np.ones((1, 2)), np.eye(2)[:1])
 
 
 def test_a_bias_that_no_accumulator_holds_is_clipped_and_counted() -> None:

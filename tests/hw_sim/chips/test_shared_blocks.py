@@ -29,7 +29,6 @@ from hw_sim.formula import dense_counts
 from hw_sim.places import BORDER
 from hw_sim.prices.bill import Bill, Design
 from hw_sim.prices.technology import shipped_technologies
-from hw_sim.rivals.backprop import Rival
 from tests.hw_sim.chips.patches import NETWORKS, Patches, batch_of, params_of, patched
 
 FINE = DigitalConfig(24, 20, 60, None, 16, weight_range=16.0, input_range=64.0)
@@ -348,9 +347,3 @@ def test_memory_grows_with_the_weights_and_not_with_the_square_of_the_units(
     words = 8 * (network.units + network.size)
     assert held < 40 * words
     assert peak < 100 * words  # of 1.6 GB, were there a matrix
-
-
-def test_backprop_refuses_what_is_no_whole_matrix() -> None:
-    network = NETWORKS["tokens"]
-    with pytest.raises(EngineError, match="looped_mlp and feedforward, not for W_in, W_rec, b"):
-        Rival(2).predict(DigitalBackend(network, params_of(network)), batch_of(network)[0])

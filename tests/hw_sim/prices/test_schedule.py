@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.equilibrium import Relaxation
-from engine.model.builders import looped_mlp
+from engine.model.builders import layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
 from hw_sim.chips.cells import CrossbarConfig
@@ -116,6 +116,23 @@ def test_a_rival_multiplies_what_comes_back_at_the_units_too() -> None:
     parts = bill_on("digital_45nm", network, chip).latency_parts()
     assert parts["backward", "readout", "mac"] == pytest.approx(OUT * 10e-9)
     assert parts["free", "readout", "mac"] == pytest.approx(HIDDEN * 10e-9)
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_pass_through_layers_converts_one_direction_at_a_time(steps: int) -> None:
+    """Three layers of four: the middle one hears one neighbour in a pass, and both in a step."""
+    network, rng = layered((3, 4, 4, 4, 2)), np.random.default_rng(0)
+    chip = CrossbarBackend(network, initial_params(network, rng))
+    Rival(steps).gradient(chip, np.ones((1, 3)), np.eye(2)[:1], np.zeros(network.size))
+    design = Design(network, 8, 8, chip.footprint.count(network), one_way=steps == 0)
+    parts = Bill(TECHNOLOGIES["rram_crossbar"], design, chip.counts).latency_parts()
+    rounds = {key[:2]: t / 100e-9 for key, t in parts.items() if key[2] == "conversion"}
+    heard = {"layer1": ("backward",), "layer2": ("free", "backward"), "layer3": ("free",)}
+    if steps:  # all arrays that a layer hears are driven at once, and their currents join
+        heard = dict.fromkeys(heard, ("free", "backward"))
+    expected = {(phase, name): 2 for name, phases in heard.items() for phase in phases}
+    expected |= {("input", "layer1"): 2, ("free", "readout"): 2, ("backward", "readout"): 2}
+    assert rounds == pytest.approx(expected)
 
 
 def test_states_that_stay_analog_are_converted_where_they_are_asked_for() -> None:

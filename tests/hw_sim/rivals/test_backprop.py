@@ -7,7 +7,7 @@ from adapters.torch_autograd import bptt_gradient
 from engine import SGD, NumbaBackend, Training, fit
 from engine.errors import EngineError
 from engine.learning.predict import predict_outputs
-from engine.model.builders import layered, looped_mlp
+from engine.model.builders import looped_mlp
 from engine.model.params import Params, initial_params
 from hw_sim.chips.cells import CrossbarConfig
 from hw_sim.chips.crossbar import CrossbarBackend
@@ -70,7 +70,7 @@ def test_its_weights_are_those_of_the_substrate() -> None:
 
 
 def test_an_inference_is_a_forward_pass() -> None:
-    for network, steps in ((feedforward(3, 4, 2), 0), (NETWORK, 200)):
+    for network, steps in ((feedforward(looped_mlp(3, 4, 2)), 0), (NETWORK, 200)):
         chip = SpikingBackend(network, _params(network))
         found = Rival(steps).predict(chip, X)
         ideal = predict_outputs(NumbaBackend(network, _params(network)), X)
@@ -81,7 +81,7 @@ def test_an_inference_is_a_forward_pass() -> None:
 
 
 def test_plain_backprop_is_the_network_without_recurrence() -> None:
-    network, cost = feedforward(3, 4, 2), []
+    network, cost = feedforward(looped_mlp(3, 4, 2)), []
     chip = SpikingBackend(network, _params(network))
     training = Training(epochs=15, batch_size=SAMPLES, optimizer=SGD(0.5), cap=None)
     fit(chip, X, Y, training, step=Rival(0), on_epoch=lambda epoch: cost.append(epoch.cost))
@@ -96,9 +96,9 @@ def test_its_memory_grows_with_the_steps() -> None:
 
 
 def test_what_it_cannot_run_gets_one_sentence() -> None:
-    deep = layered((3, 4, 3, 2))
-    with pytest.raises(EngineError, match="one layer with a softmax read-out only"):
-        Rival(1).predict(SpikingBackend(deep, _params(deep)), X)
+    plain = feedforward(NETWORK)
+    with pytest.raises(EngineError, match="backprop through 2 steps needs a recurrent coupling"):
+        Rival(2).predict(SpikingBackend(plain, _params(plain)), X)
     with pytest.raises(EngineError, match="steps is -1, expected 0 or a whole number above"):
         Rival(-1)
     with pytest.raises(EngineError, match="on a substrate, not NumbaBackend"):
