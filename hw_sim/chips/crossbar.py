@@ -245,5 +245,8 @@ CROSSBAR = Chip(
     settings=MIDDLING,
     technologies=("rram_crossbar",),
     events=(*DENSE, "cell_read", "conversion", "random"),
-    tuned={"looped": {"eqprop": 0.032, "backprop": 0.032, "bptt": 0.032}},
+    tuned={
+        "looped": {"eqprop": 0.032, "backprop": 0.032, "bptt": 0.032},
+        "conv": {"eqprop": 0.032, "backprop": 0.064, "bptt": 0.064},
+    },
 )

@@ -248,5 +248,8 @@ DIGITAL = Chip(
     settings=DigitalConfig(),
     technologies=("digital_45nm", "digital_7nm", "gpu", "microcontroller"),
     events=(*DENSE, "random"),
-    tuned={"looped": {"eqprop": 0.032, "backprop": 0.016, "bptt": 0.032}},
+    tuned={
+        "looped": {"eqprop": 0.032, "backprop": 0.016, "bptt": 0.032},
+        "conv": {"eqprop": 0.008, "backprop": 0.064, "bptt": 0.032},
+    },
 )

@@ -244,5 +244,8 @@ SPIKING = Chip(
     settings=SpikingConfig(),
     technologies=("loihi_like",),
     events=(*DENSE, "message", "hop", "spike_out"),
-    tuned={"looped": {"eqprop": 0.032, "backprop": 0.016, "bptt": 0.032}},
+    tuned={
+        "looped": {"eqprop": 0.032, "backprop": 0.016, "bptt": 0.032},
+        "conv": {"eqprop": 0.008, "backprop": 0.016, "bptt": 0.064},
+    },
 )
