@@ -119,6 +119,7 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
 
 A task that is not here runs with the values of its budget.
 """
+CHOSEN["fashion_mnist_depth2"] = CHOSEN["fashion_mnist_depth7"]  # nothing but depth differs
 
 
 def settings_for(task: str, contestant: str) -> VisionSettings:
