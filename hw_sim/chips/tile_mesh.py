@@ -194,6 +194,7 @@ def _homes(network: Network, blocks: Sequence[TiledBlock]) -> dict[str, IntArray
         for block in ordered:
             home = found[block.link.source if rows else block.link.target]
             lines, units = _lines_of(block.link, rows)
+            units, first = np.unique(units, return_index=True)  # a pixel lies in several windows
             is_open = home[units] < 0
-            home[units[is_open]] = block.crossed(lines[is_open], rows)[0]
+            home[units[is_open]] = block.crossed(lines[first[is_open]], rows)[0]
     return {name: np.maximum(home, 0) for name, home in found.items()}

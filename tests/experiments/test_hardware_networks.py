@@ -139,7 +139,7 @@ def test_sequences_are_reversed_and_their_parts_apart() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--network", "nothing"], "there is no network 'nothing'; known: looped, conv"),
+        (["--network", "nothing"], "there is no network 'nothing'; known: looped, deep, conv"),
         (["--network", "missing.npz"], "missing.npz"),
         (["--network", "{clouds}"], "clouds.npz is not a whole Settle checkpoint"),
         (["--network", "64-8-9"], "64-8-9 has 64 inputs and 9 outputs, but task 'digits' has 64"),

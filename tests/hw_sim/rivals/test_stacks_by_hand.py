@@ -17,6 +17,7 @@ from hw_sim.chips.crossbar import CrossbarBackend
 from hw_sim.chips.digital import DigitalBackend
 from hw_sim.chips.spiking import SpikingBackend, SpikingConfig
 from hw_sim.rivals.backprop import Rival
+from tests.hw_sim.chips.hand_mesh import walked
 
 PER_CORE = 3
 TILED = CrossbarConfig(np.inf, tile_rows=4, tile_columns=3)
@@ -82,6 +83,55 @@ CASES = {
 }  # fmt: skip
 
 
+class Tiles:
+    """Plans on a mesh of tiles, one after the other: lines cross tiles, and words have a home."""
+
+    def __init__(self, plans: tuple[Plan, ...], tile: tuple[int, int]) -> None:
+        self.high, self.wide = tile
+        self.first: dict[Plan, int] = {}
+        self.count = 0
+        for plan in plans:
+            self.first[plan] = self.count
+            self.count += self.crossed(plan, rows=True) * self.crossed(plan, rows=False)
+        self.home: dict[tuple[str, int], int] = {}
+        ordered = [*plans[1:], plans[0]]  # the input array last
+        for plan in ordered:
+            for _, columns in plan.positions:
+                for c, unit in enumerate(columns):
+                    here = self.number(plan, 0, c // self.wide)
+                    self.home.setdefault((plan.target, unit), here)
+        for rows, _ in plans[0].positions:
+            for r, pixel in enumerate(rows):
+                if pixel is not None:
+                    here = self.number(plans[0], r // self.high, 0)
+                    self.home.setdefault((plans[0].source, pixel), here)
+
+    def crossed(self, plan: Plan, rows: bool) -> int:
+        """Tiles that a row, or a column, crosses."""
+        above, beside = plan.positions[0]
+        return ceil(len(beside) / self.wide) if rows else ceil(len(above) / self.high)
+
+    def number(self, plan: Plan, down: int, across: int) -> int:
+        return self.first[plan] + down * self.crossed(plan, rows=True) + across
+
+    def sent(self, plan: Plan, rows: bool) -> int:
+        """Hops between the homes of all words of one end and the tiles of their lines."""
+        hops = 0
+        for above, beside in plan.positions:
+            for k, unit in enumerate(above if rows else beside):
+                if unit is not None:
+                    home = self.home[plan.source if rows else plan.target, unit]
+                    for other in range(self.crossed(plan, rows)):
+                        at = (k // self.high, other) if rows else (other, k // self.wide)
+                        hops += len(walked(home, self.number(plan, *at), self.count))
+        return hops
+
+    def read(self, plan: Plan, back: bool) -> int:
+        """Hops of what drives, and of what arrives unless its currents join on one tile."""
+        joined = self.sent(plan, rows=back) if self.crossed(plan, rows=back) > 1 else 0
+        return self.sent(plan, rows=not back) + joined
+
+
 class Ledger(Counter[tuple[str, str, str]]):
     """Events of one sample, synapse by synapse."""
 
@@ -90,6 +140,7 @@ class Ledger(Counter[tuple[str, str, str]]):
         self.case, self.in_array = case, isinstance(chip, CrossbarBackend)
         self.per_core = PER_CORE if isinstance(chip, SpikingBackend) else 0
         self.tile = chip.tile
+        self.mesh = Tiles(case.plans, chip.tile) if any(chip.tile) else None
 
     def enter(self, phase: str, place: str, **events: int) -> None:
         for kind, times in events.items():
@@ -102,6 +153,8 @@ class Ledger(Counter[tuple[str, str, str]]):
         for plan, back in ways:
             end = plan.source if back else plan.target
             place = "readout" if plan.target == "readout" else end
+            if self.mesh:
+                self.enter(phase, place, hop=self.mesh.read(plan, back))
             for rows, columns in plan.positions:
                 inside = [row for row in rows if row is not None]
                 reads, arrives = (columns, inside) if back else (inside, columns)
@@ -215,7 +268,13 @@ class Ledger(Counter[tuple[str, str, str]]):
                 name = plan.target if back else plan.source
                 self.enter("backward", name, state_write=sizes[name])
             self.learn([plan for plan, _ in ways])
+            if self.mesh:
+                for plan, back in ways:  # deltas are there, states come once more
+                    self.enter("learn", plan.target, hop=self.mesh.sent(plan, rows=not back))
         self.learn([first])
+        if self.mesh:
+            for rows in (True, False):
+                self.enter("learn", "layer1", hop=self.mesh.sent(first, rows))
         for name in ("layer1", "layer2"):
             reads = 0 if name == "layer1" else sizes[name]  # the inputs have just read those
             size = sizes[name]
