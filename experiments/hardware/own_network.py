@@ -56,11 +56,7 @@ class OwnNetwork:
     @cached_property
     def refused(self) -> str:
         """Why no chip runs it; empty if they do."""
-        try:
-            check_network(self.network)
-        except EngineError as error:
-            return str(error)
-        return ""
+        return refusal(self.network)
 
     @property
     def settings(self) -> Settings:
@@ -76,6 +72,15 @@ class OwnNetwork:
     def sees_images(self) -> bool:
         """Whether a layer of it is pixels: height, width and channels."""
         return any(len(layer.shape) == 3 for layer in self.network.layers)
+
+
+def refusal(network: Network) -> str:
+    """Say why no chip runs a network; empty if they do."""
+    try:
+        check_network(network)
+    except EngineError as error:
+        return str(error)
+    return ""
 
 
 def find_network(text: str) -> OwnNetwork | None:

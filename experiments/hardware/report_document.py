@@ -7,6 +7,7 @@ from experiments.hardware.cost_tables import cost_names, cost_sentence, cost_tab
 from experiments.hardware.costs import Contest
 from experiments.hardware.device_fit import device_of, device_table
 from experiments.hardware.mapping import mapping_table, mappings, traffic_table
+from experiments.hardware.own_network import refusal
 from experiments.hardware.published_tables import (
     differences,
     published_figures,
@@ -44,15 +45,26 @@ from hw_sim.prices.technology import Technology
 
 TITLE = "EqProp on simulated hardware"
 
-METHOD = (
+COUNTED = (
     "Counts are exact integers from the runs: real steps, real events, real writes. Prices are "
     "assumptions, each with a range, a source and a status.",
-    "Training uses the training part; accuracies are of the test part after the last epoch. The "
-    "update at which the target is reached is read from the validation part, which is looked at "
-    "several times an epoch: an isotonic regression of its accuracies, with straight lines between "
-    "the centres of its flat pieces. Looks are no part of the counts.",
     "Of EqProp the work of the optimizer is the only count that is a formula: a fixed number of "
     "operations for each parameter and update.",
+)
+
+BY_FORMULA = (
+    "No chip runs this network. Its steps are those that the compiled engine took, in floating "
+    "point; the events of a step, of learning and of an update are a formula of digital logic, "
+    "word by word. Prices are assumptions, each with a range, a source and a status.",
+    "Words are priced at the widths of the digital chip, but nothing was rounded to them: the "
+    "accuracy is that of floating point.",
+)
+
+METHOD = (
+    "Training uses the training part; accuracies are of the test part after the last epoch. The "
+    "update at which the target is reached is read from the validation part, which is looked at "
+    "as training goes on: an isotonic regression of its accuracies, with straight lines between "
+    "the centres of its flat pieces. Looks are no part of the counts.",
     "Every product that adds to a gradient reads and writes its word in memory. A design that sums "
     "in registers would pay less.",
     "Leakage and idle power are paid for the whole time of a run, where a technology states them.",
@@ -173,8 +185,9 @@ def _section(title: str, *blocks: Block | None) -> Section:
 
 def _method(summary: Summary, command: str, machine: Mapping[str, str]) -> list[Block]:
     rows = tuple(machine.items())
+    counted = BY_FORMULA if refusal(summary.networks["eqprop"]) else COUNTED
     return [
-        Bullets(METHOD if summary.costs else (*METHOD, *RIVAL_METHOD)),
+        Bullets((*counted, *METHOD, *(() if summary.costs else RIVAL_METHOD))),
         Table("Machine", ("Part", "Version"), rows, text_columns=2),
         "The command that makes this report again:",
         Code(command),

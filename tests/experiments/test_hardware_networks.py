@@ -57,6 +57,9 @@ def test_sizes_are_a_network_of_layers(folder: Path, tmp_path: Path) -> None:
     given = ["--network", "4-7-5-3", "--data", str(folder / "clouds.npz")]
     content = _report(*given, out=tmp_path / "out")
     assert content["contests"] == []
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "exact integers from the runs" in page
+    assert "No chip runs this network" not in page
     assert {cost["substrate"] for cost in content["costs"]} == set(CHIPS)  # type: ignore[attr-defined]
 
 
@@ -121,6 +124,9 @@ def test_a_network_that_no_chip_runs_is_counted_by_its_measured_steps(
     content = _report("--network", str(folder / "tokens.npz"), out=tmp_path / "out")
     technologies = {cost["technology"] for cost in content["costs"]}  # type: ignore[attr-defined]
     assert technologies == set(CHIPS["digital"].technologies)
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "No chip runs this network" in page
+    assert "exact integers from the runs" not in page
 
 
 @pytest.mark.usefixtures("few_sequences")
