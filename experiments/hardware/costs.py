@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from experiments.hardware.spread import Spread, mean_spread, ratio_spread
+from experiments.hardware.spread import RatioSpread, mean_spread, ratio_spread
 from experiments.reporting.number_text import in_units
 from hw_sim.prices.bill import Bill
 from hw_sim.prices.break_even import (
@@ -49,12 +49,12 @@ class Contest:
         return len(self.pairs)
 
     @cached_property
-    def ratio(self) -> Spread:
+    def ratio(self) -> RatioSpread:
         """Our energy of training over theirs."""
         return ratio_spread([(a.energy_sum(), b.energy_sum()) for a, b in self.pairs])
 
     @cached_property
-    def time_ratio(self) -> Spread | None:
+    def time_ratio(self) -> RatioSpread | None:
         """Our time of training over theirs, where times have prices."""
         sums = [(a.latency_sum(), b.latency_sum()) for a, b in self.pairs]
         timed = all(found.terms for pair in sums for found in pair)

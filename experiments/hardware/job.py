@@ -16,7 +16,7 @@ from engine.model.params import initial_params
 from experiments.hardware.curve import Point
 from experiments.hardware.own_network import OwnNetwork
 from experiments.hardware.settings import CONV, DEEP, LOOPED, Settings
-from experiments.hardware.watch import Watch, accuracy_of
+from experiments.hardware.watch import WatchedStep, accuracy_of
 from experiments.tasks import Task
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.messages import check_activations
@@ -112,7 +112,7 @@ def run_job(job: Job) -> Outcome:
     training = settings.training(job.seed)
     if job.learner == "backprop":
         training = replace(training, cap=None)
-    watch = Watch(chip, rival, split, settings, training)
+    watch = WatchedStep(chip, rival, split, settings, training)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", NudgeWarning)  # what a large beta does is measured
         fit(chip, split.x_train, split.y_train, training, step=watch)

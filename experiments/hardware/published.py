@@ -37,7 +37,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Figure:
+class Quoted:
     """One published number, and the same by Settle within the range of its prices."""
 
     chip: str
@@ -57,22 +57,22 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Publication:
+class PublishedChip:
     """What one publication states, how it is priced, and its figures."""
 
     title: str
     parameters: tuple[Parameter, ...]
     technology: Technology
-    figures: tuple[Figure, ...]
+    figures: tuple[Quoted, ...]
 
 
 @cache
-def publications() -> tuple[Publication, ...]:
+def publications() -> tuple[PublishedChip, ...]:
     """Return every publication, with its figures computed."""
     return tuple(publication() for publication in PUBLICATIONS)
 
 
-def isaac() -> Publication:
+def isaac() -> PublishedChip:
     """Compute power and throughput of a full ISAAC chip from one unit of eight arrays.
 
     A unit multiplies 1024 words of 16 bits by 16 columns of weights of 16 bits, cut into 128
@@ -90,7 +90,7 @@ def isaac() -> Publication:
     power = bill.power()
     assert power is not None, "a cycle takes time"
     source = "Shafiee et al., ISCA 2016, in a review of crossbar accelerators"
-    return Publication(
+    return PublishedChip(
         "ISAAC",
         (
             Parameter("arrays", "8 of 128 x 128, 2-bit cells", "second-hand", source),
@@ -99,12 +99,12 @@ def isaac() -> Publication:
         ),
         technology,
         (
-            Figure(
+            Quoted(
                 "ISAAC", "power of the chip", "W", 65.8, "second-hand", source,
                 scaled(power, units),
                 "links between chips (10.4 W, recalled), registers and sigmoids have no price",
             ),
-            Figure(
+            Quoted(
                 "ISAAC", "throughput of the chip", "TOP/s", 0.479 * 85.4, "second-hand",
                 f"{source}: 479 GOP/s/mm² on 85.4 mm²",
                 _inverse(bill.latency(), 1e-12 * units * operations),
@@ -114,7 +114,7 @@ def isaac() -> Publication:
     )  # fmt: skip
 
 
-def tiny_anomaly() -> Publication:
+def tiny_anomaly() -> PublishedChip:
     """Compute a dense autoencoder on two microcontrollers (MLPerf Tiny v1.1), 8-bit words.
 
     Cycles and energies are those of the shipped `microcontroller`; only the clock is the board's.
@@ -133,14 +133,14 @@ def tiny_anomaly() -> Publication:
         bill = Bill(at_clock(shipped, clock_hz), design, counts)
         cycles, per_cycle = clock_hz / rate / counts.total("mac"), 1e12 * energy * rate / clock_hz
         figures += [
-            Figure(board, "time of an inference", "s", 1 / rate, "read", source, bill.latency(),
+            Quoted(board, "time of an inference", "s", 1 / rate, "read", source, bill.latency(),
                    f"2.5 cycles a product (1 to 8) are assumed, the board took {cycles:.1f}"),
-            Figure(board, "energy of an inference", "J", energy, "read", source, bill.energy(),
+            Quoted(board, "energy of an inference", "J", energy, "read", source, bill.energy(),
                    f"the board drew {per_cycle:.0f} pJ a cycle, with flash, memories and "
                    "regulator; 20 to 100 pJ are assumed"),
         ]  # fmt: skip
     described = "MLPerf Tiny v1.1, descriptions of the systems"
-    return Publication(
+    return PublishedChip(
         "Microcontrollers",
         (
             Parameter(
@@ -157,7 +157,7 @@ def tiny_anomaly() -> Publication:
     )
 
 
-def loihi_keywords() -> Publication:
+def loihi_keywords() -> PublishedChip:
     """Compute a keyword spotter on Loihi (Blouw et al. 2018), if all neurons always speak."""
     sizes, steps = (390, 256, 256, 29), 10
     network = layered(sizes, readout="squared_error")
@@ -167,7 +167,7 @@ def loihi_keywords() -> Publication:
     bill = Bill(technology, Design(network, 8, 8, INFERENCE.count(network)), counts)
     source = "Blouw et al. 2018, table 1 and its text"
     unknown = f"every neuron is taken to speak in each of {steps} steps (5 to 20 may be right)"
-    return Publication(
+    return PublishedChip(
         "Loihi",
         (
             Parameter("network", "390-256-256-29", "read", source),
@@ -177,17 +177,17 @@ def loihi_keywords() -> Publication:
         ),
         technology,
         (
-            Figure("Loihi", "energy of an inference, all above idle", "J", 0.00027, "read",
+            Quoted("Loihi", "energy of an inference, all above idle", "J", 0.00027, "read",
                    source, bill.energy(),
                    "70 of the 81 mW are embedded processors that are idle after the first run, "
                    f"and have no price; {unknown}"),
-            Figure("Loihi", "the same without these 70 mW", "J", (0.081 - 0.070) / 296, "read",
+            Quoted("Loihi", "the same without these 70 mW", "J", (0.081 - 0.070) / 296, "read",
                    source, bill.energy(), unknown),
         ),
     )  # fmt: skip
 
 
-def weights_in_dram() -> Publication:
+def weights_in_dram() -> PublishedChip:
     """Compute the power of a billion connections that are read from DRAM 20 times a second."""
     side, rate = 31_623, 20  # of a square of a billion
     network = one_layer(side, side)
@@ -195,7 +195,7 @@ def weights_in_dram() -> Publication:
     design = Design(network, 32, 32, INFERENCE.count(network))
     bill = Bill(technology, design, forward_counts((side, side)))
     source = "Han et al., ICLR 2016, introduction"
-    return Publication(
+    return PublishedChip(
         "Weights in DRAM",
         (
             Parameter("connections", "1e9, 32 bits each", "read", source),
@@ -203,14 +203,14 @@ def weights_in_dram() -> Publication:
         ),
         technology,
         (
-            Figure("Weights in DRAM", "power of 20 inferences a second", "W", 12.8, "read", source,
+            Quoted("Weights in DRAM", "power of 20 inferences a second", "W", 12.8, "read", source,
                    scaled(bill.energy(), rate),
                    "products, states and activations are added to the accesses of DRAM"),
         ),
     )  # fmt: skip
 
 
-PUBLICATIONS: tuple[Callable[[], Publication], ...] = (
+PUBLICATIONS: tuple[Callable[[], PublishedChip], ...] = (
     isaac, tiny_anomaly, loihi_keywords, weights_in_dram
 )  # fmt: skip
 

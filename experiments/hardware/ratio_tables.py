@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from experiments.hardware.costs import Contest
 from experiments.hardware.report_tables import names, range_text, ratio_text
-from experiments.hardware.spread import Spread
+from experiments.hardware.spread import RatioSpread
 from experiments.reporting.document import Badge, Cell, Table, Tone
 
 TONES: dict[str, Tone] = {
@@ -45,7 +45,7 @@ def headline_tables(contests: Sequence[Contest]) -> tuple[Table, Table]:
     return energy, time
 
 
-def _ratio_row(contest: Contest, cost: str, ratio: Spread, verdict: str) -> tuple[Cell, ...]:
+def _ratio_row(contest: Contest, cost: str, ratio: RatioSpread, verdict: str) -> tuple[Cell, ...]:
     """Return a contest with the ratio of its costs, and where its range comes from."""
     apart = (f"{part.low:.2g} to {part.high:.2g}" for part in (ratio.prices, ratio.seeds))
     return (*names(contest), cost, ratio_text(ratio.both), *apart, Badge(verdict, TONES[verdict]))

@@ -19,7 +19,7 @@ ONE = Sum({(): 1.0})
 
 
 @dataclass(frozen=True)
-class Spread:
+class RatioSpread:
     """The range of a value over prices and seeds together, and over each while the other stays."""
 
     both: Range
@@ -34,19 +34,19 @@ class Spread:
         return more if self.both.low > 1.0 else "undecided"
 
 
-def mean_spread(costs: Sequence[Sum]) -> Spread:
+def mean_spread(costs: Sequence[Sum]) -> RatioSpread:
     """Return the mean over seeds."""
     return ratio_spread([(cost, ONE) for cost in costs])
 
 
-def ratio_spread(pairs: Sequence[tuple[Sum, Sum]]) -> Spread:
+def ratio_spread(pairs: Sequence[tuple[Sum, Sum]]) -> RatioSpread:
     """Return what all seeds took over what all took of another, seed by seed in pairs."""
     places = draw_places(*(cost for pair in pairs for cost in pair))
     drawn = np.array([[cost.drawn(places) for cost in pair] for pair in pairs])
     nominal = np.array([[[cost.nominal] for cost in pair] for pair in pairs])
     seeds, all_once = drawn_again(len(pairs)), np.ones((len(pairs), 1))
     value = float(_ratio(nominal, all_once)[0])
-    return Spread(
+    return RatioSpread(
         range_of(value, _ratio(drawn, seeds)),
         range_of(value, _ratio(drawn, all_once)),
         range_of(value, _ratio(nominal, seeds)),

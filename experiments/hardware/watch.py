@@ -22,7 +22,7 @@ TEST_STEPS = 60
 """Most steps of a relaxation when a trained network is tested."""
 
 
-class Watch:
+class WatchedStep:
     """A step of `engine.fit` on a chip that also fills `curve`, look by look.
 
     It looks at a copy: the counts of the chip, its saturations and its stream of noise go on as if

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import experiments.hardware.__main__ as command
-from experiments.hardware.published import Figure, isaac, loihi_keywords, publications
+from experiments.hardware.published import Quoted, isaac, loihi_keywords, publications
 from experiments.hardware.workloads import at_clock, forward_counts, spiking_step
 from hw_sim.prices.price import STATUSES
 from hw_sim.prices.technology import shipped_technologies
@@ -35,7 +35,7 @@ BY_HAND["Loihi, the same without these 70 mW"] = BY_HAND[
 ]
 
 
-def figures() -> dict[str, Figure]:
+def figures() -> dict[str, Quoted]:
     return {f"{f.chip}, {f.quantity}": f for p in publications() for f in p.figures}
 
 
