@@ -50,7 +50,8 @@ def stack_of_planes(network: Network, planes: Split, training: Training) -> Back
 class PlainEqPropLearner:
     """EqProp in plain torch operations, with torch's Adam and the learning rates of the blocks.
 
-    The cap takes one power iteration a step with a kept vector, as the engine's does.
+    The cap takes one power iteration a step with a kept vector, and lowers what it finds as the
+    engine does.
     """
 
     def __init__(
@@ -103,11 +104,15 @@ class PlainEqPropLearner:
         return right / len(self._valid[0])
 
     def _enforce_cap(self) -> None:
-        """Scale the kernels between layers down to the norm that they may have."""
+        """Lower what the kernels between layers stretch most to the norm that they may have."""
         for k, vector in enumerate(self._vectors, start=1):
             sent = self._stack.up(k, vector, biased=False)
             norm = float(sent.norm())
-            back = self._stack.down(k, sent)
-            vector.copy_(back / back.norm())
             if norm > self._limit:
-                self._stack.weights[k] *= self._limit / norm
+                slope = self._stack.correlate(k, vector, sent / norm)
+                self._stack.weights[k] -= (norm - self._limit) / slope.square().sum() * slope
+            back = self._stack.down(k, self._stack.up(k, vector, biased=False))
+            vector.copy_(back / back.norm())
+            left = float(self._stack.up(k, vector, biased=False).norm())
+            if left > self._limit:
+                self._stack.weights[k] *= self._limit / left

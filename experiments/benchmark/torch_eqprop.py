@@ -131,15 +131,15 @@ class PlainStack:
         scale = -1.0 / (beta * len(x))
         gaps = [scale * m for m in moved]
         middles = [state + m / 2 for state, m in zip(free.states, moved, strict=True)]
-        found = {"W_1": self._correlate(0, x, gaps[0])}
+        found = {"W_1": self.correlate(0, x, gaps[0])}
         for k in range(1, len(gaps)):
-            upper = self._correlate(k, middles[k - 1], gaps[k])
-            found[f"W_{k + 1}"] = upper + self._correlate(k, gaps[k - 1], middles[k])
+            upper = self.correlate(k, middles[k - 1], gaps[k])
+            found[f"W_{k + 1}"] = upper + self.correlate(k, gaps[k - 1], middles[k])
         found |= {f"b_{k + 1}": gap.sum((0, 2, 3)) for k, gap in enumerate(gaps)}
         error = self.errors(free.states[-1], y) / len(x)
         return found | {"W_out": _as_rows(free.states[-1]).T @ error, "b_out": error.sum(0)}
 
-    def _correlate(self, k: int, below: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
+    def correlate(self, k: int, below: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
         """Return what the kernel of layer `k` learns from its two ends."""
         shape = self.weights[k].shape
         learn = torch.nn.grad.conv2d_weight  # type: ignore[attr-defined]
