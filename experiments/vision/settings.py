@@ -107,8 +107,8 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
         "backprop_conv": {"lr": 3e-3, "decay": 0.0},
     },
     "cifar10": {
-        "eqprop_conv": {"lr": 1e-2, "decay": 0.0},
-        "backprop_conv": {"lr": 3e-3, "decay": 0.0},
+        "eqprop_conv": {"lr": 3e-3, "decay": 0.1},
+        "backprop_conv": {"lr": 3e-3, "decay": 0.1},
     },
     "fashion_mnist_depth7": {
         "eqprop_conv": {"lr": 3e-3, "decay": 0.1},
