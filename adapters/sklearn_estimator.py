@@ -7,9 +7,10 @@ height, width, channels)` are taken too.
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from numbers import Integral
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -91,7 +92,7 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
         cap: float = 0.95,
         free_steps: int = 30,
         nudged_steps: int = 15,
-        tolerance: float = 1e-4,
+        tolerance: float | str = "auto",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -151,11 +152,27 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
         return Training(
             beta=self.beta,
             estimator=self.estimator,
-            free=Relaxation(_whole(self.free_steps), self.tolerance),
-            nudged=Relaxation(_whole(self.nudged_steps), self.tolerance),
+            free=self._way(self.free_steps),
+            nudged=self._way(self.nudged_steps),
             optimizer=Adam(self.learning_rate),
             schedule="constant",
-            cap=SpectralCap(self.cap),
+            cap=SpectralCap(self.cap, method="watched"),
+        )
+
+    def _way(self, steps: int) -> Relaxation | Literal["auto"]:
+        if isinstance(self.tolerance, str):
+            if self.tolerance != "auto":
+                raise EngineError(f"tolerance is '{self.tolerance}', expected a number or 'auto'.")
+            return "auto"
+        return Relaxation(_whole(steps), self.tolerance)
+
+    def _ways(self, training: Training) -> tuple[Relaxation, Relaxation]:
+        """Return how long each phase of a step may take, from the loss of the last pass."""
+        cost = self.loss_curve_[-1] if self.loss_curve_ else 1.0
+        free, nudged = training.relaxations(self.backend_, cost)
+        return (
+            replace(free, max_steps=_whole(self.free_steps)),
+            replace(nudged, max_steps=_whole(self.nudged_steps)),
         )
 
     def _begin(self, outputs: int, dtype: npt.DTypeLike) -> None:
@@ -201,10 +218,8 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
             rows = order[first : first + size]
             share = float(weights[rows].sum() / weights.sum())
             clamped = self.backend_.clamp(x[rows], y[rows], weights[rows])
-            phases = training.phases(self.backend_)
-            report = estimate(
-                self.backend_, clamped, phases, run.gradient, training.free, training.nudged
-            )
+            phases, ways = training.phases(self.backend_), self._ways(training)
+            report = estimate(self.backend_, clamped, phases, run.gradient, *ways)
             run.gradient *= share * len(x) / len(rows)
             descend(self.backend_, training, run, total=1)
             loss += share * report.cost
@@ -224,7 +239,7 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         dtype = self.backend_.dtype
         x = self._validated(X, dtype=dtype, reset=False)
-        return predict_outputs(self.backend_, x, self._training().free)
+        return predict_outputs(self.backend_, x, self._training().settled)
 
 
 class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]

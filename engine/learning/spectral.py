@@ -4,11 +4,11 @@ Activations are 1-Lipschitz, so a recurrent matrix of norm at most `cap < 1` mak
 contraction: one equilibrium from any start, approached at least as fast as `cap^steps`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,25 +16,21 @@ from scipy.linalg import eigh, lapack
 
 from engine.arrays import Array, FloatArray, by_sample, namespace
 from engine.border import checked
-from engine.compiled.windows import both_ways
 from engine.couplings.bound import Bound
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import Link
 from engine.errors import EngineError, check_count
+from engine.learning.stretch import find_direction, lower
 from engine.model.network import Network
 from engine.model.params import Params
 
-Method = Literal["exact", "power"]
+Method = Literal["exact", "watched", "power"]
 Matrix = npt.NDArray[np.float64]
 
 NEAR = 0.01
 """How far the first estimate of a norm is below it, on average and at most, as a share of it."""
-TOGETHER = 5
-"""Steps of a power iteration that are searched together for the best direction."""
-LEADING, MIXED = 20, 2
-"""How often eigenvalues are squared, so that one direction is left, or all within some percent."""
-ROUNDS = 2
-"""Directions of a link with windows that a step lowers one after the other, before it scales."""
+ROOM = 0.9
+"""Share of its limit that a watched block is projected on, so that some steps pass before again."""
 
 
 @checked
@@ -45,10 +41,14 @@ class SpectralCap:
     `exact` clips the eigenvalues (singular values, of a block that is not tied), which is the
     projection on the matrices of that norm. It runs every `every` steps; the steps between, and all
     steps with `power`, scale a block down when the norm of its link, estimated by power iteration
-    from the kept vector, is above its share. A link whose places overlap, as those of a convolution
+    from the kept vector, is above its share. `watched` clips in the first step and then whenever
+    the best direction of the space that the kept vector reaches is stretched too much, and a little
+    further than to its share (`ROOM`): most steps need no projection, and none is scaled.
+
+    A link whose places overlap, as those of a convolution
     do, is held by all steps, whatever the method: the norm of its block says too little. There the
     block first loses what its leading directions exceed, and is scaled only if that is not enough.
-    Power iteration estimates from below, in the first step to within `NEAR` on average: only a clip
+    Vectors estimate from below, in the first step to within `NEAR` on average: only a clip
     is a guarantee. Where a few steps change a block wholly, as the first ones of Adam do, the norm
     of such a link may exceed its share by some percent for a step or two.
     A coupling that is no link is held to the link that it says bounds it.
@@ -67,8 +67,9 @@ class SpectralCap:
             raise EngineError(f"spectral cap is {self.cap}, expected more than 0 and less than 1.")
         check_count("every", self.every)
         check_count("iterations", self.iterations)
-        if self.method not in ("exact", "power"):
-            raise EngineError(f"unknown method '{self.method}'; known: exact, power.")
+        if self.method not in get_args(Method):
+            known = ", ".join(get_args(Method))
+            raise EngineError(f"unknown method '{self.method}'; known: {known}.")
 
     def enforce(
         self,
@@ -96,18 +97,28 @@ class SpectralCap:
             if vector is None:
                 vector = starting_vectors(network)[link.block]
             many = self.iterations if step else max(self.iterations, first_iterations(link.size))
-            scale_norm(link, block, limit, bound.direction(vector, k), many)
+            direction = bound.direction(vector, k)
+            if not self._watches(link):
+                scale_norm(link, block, limit, direction, many)
+            elif find_direction(link, block, direction, many).stretch > limit:
+                clip_norm(block.reshape(link.fan_in, -1), ROOM * limit, link.tied)
 
     def clipped(self, network: Network, step: int) -> list[str]:
-        """Name the blocks whose eigenvalues a step clips, which is done in numpy."""
-        return [name for name, b in network.bounds.items() if self._clips(b.link, step)]
+        """Name the blocks whose eigenvalues a step may clip, which is done in numpy."""
+        links = ((name, bound.link) for name, bound in network.bounds.items())
+        return [name for name, link in links if self._clips(link, step) or self._watches(link)]
 
     def _clips(self, link: Link, step: int) -> bool:
         """Tell whether a step clips the block of a link: one that has the norm of its block."""
-        return self.method == "exact" and step % self.every == 0 and link.spread == 1.0
+        due = step % self.every == 0 if self.method == "exact" else step == 0
+        return self.method != "power" and due and link.spread == 1.0
+
+    def _watches(self, link: Link) -> bool:
+        """Tell whether the block of a link is clipped when it turns out to be above the limit."""
+        return self.method == "watched" and link.spread == 1.0
 
 
-AUTO_CAP = SpectralCap(partial=True)
+AUTO_CAP = SpectralCap(method="watched", partial=True)
 """What `cap="auto"` stands for: every norm that is known, and no complaint of the others."""
 
 
@@ -162,7 +173,7 @@ def bounded_norm(bound: Bound, block: FloatArray) -> float:
         vector = np.random.default_rng(0).standard_normal(link.size)
         part, many = bound.part(block, k), first_iterations(link.size)
         turned = (part, vector, many)
-        norm = _turn_plainly(*turned) if link.whole else _turn_best(link, *turned).stretch
+        norm = _turn_plainly(*turned) if link.whole else find_direction(link, *turned).stretch
         norms.append(float(norm))
     return bound.factor * max(norms)
 
@@ -281,7 +292,7 @@ def scale_norm(link: Link, block: Array, limit: float, vector: Array, iterations
     """
     if not link.whole:
         with np.errstate(all="ignore"):  # what is not finite is left as it is
-            norm = _lower(link, block, limit, vector, iterations)
+            norm = lower(link, block, limit, vector, iterations)
     elif isinstance(block, np.ndarray):
         norm = _turn_plainly(block, vector, iterations)
     else:
@@ -314,129 +325,6 @@ def _turn_unseen(block: Array, vector: Array, iterations: int) -> Any:
         v = xp.where(size > 0.0, turned / size, v)  # of a zero matrix, the vector as it was
     vector[...] = v
     return xp.linalg.norm(v @ block)
-
-
-def _lower(link: Link, block: Array, limit: float, vector: Array, iterations: int) -> Any:
-    """Lower the stretch of the leading directions to the limit; return what is left of the norm.
-
-    With unit vectors `v` of the source and `u` of the target, the block `W` stretches `v` to `u` by
-    `sum_p v[gather[p]]' W u[p]`, which is linear in `W`: its slope, `sum_p v[gather[p]] u[p]'`, is
-    the shortest way to change it. Scaling would shrink all directions for the sake of one.
-    """
-    for _ in range(ROUNDS):
-        _take_back(link, block, limit, _turn_best(link, block, vector, iterations))
-    return _turn_best(link, block, vector, iterations).stretch
-
-
-def _take_back(link: Link, block: Array, limit: float, leading: "_Direction") -> None:
-    """Change the block in place, the least that stretches a direction to the limit at most."""
-    xp, stretch = namespace(block), leading.stretch
-    reads, _ = _reading_tables(link, xp, block.device)
-    reached = (leading.image / stretch).reshape(-1, link.fan_out)
-    slope = _picked(xp, leading.unit, reads).T @ reached
-    change = (stretch - limit) / (slope * slope).sum() * slope
-    lowered = block - change.reshape(block.shape)
-    block[...] = xp.where((stretch > limit) & xp.isfinite(stretch), lowered, block)
-
-
-class _Direction(NamedTuple):
-    """A direction of the source, what a link makes of it, and how long that is."""
-
-    unit: Array
-    image: Array
-    stretch: Any
-
-
-def _turn_best(link: Link, block: Array, vector: Array, iterations: int) -> _Direction:
-    """Turn the vector of a link with windows; return the direction that is stretched most.
-
-    It is the best of the space of the vector's images under five steps. Several directions may be
-    at the limit, and a vector that is one of them leads to no other: what is kept is a mixture of
-    all that are stretched nearly as much.
-    """
-    xp = namespace(block)
-    find_ways = both_ways if isinstance(block, np.ndarray) else _ways
-    send, send_back = find_ways(link, block)
-    for done in range(0, iterations, TOGETHER):
-        basis, images = _krylov(xp, send, send_back, vector, min(TOGETHER, iterations - done))
-        gram = images @ images.T
-        best = _weights(xp, gram, LEADING)
-        image = best @ images
-        mixture = _weights(xp, gram, MIXED) @ basis
-        stretch = xp.linalg.norm(image)
-        vector[...] = xp.where(stretch > 0.0, mixture, vector)
-    return _Direction(best @ basis, image, stretch)
-
-
-def _krylov(xp: Any, send: Any, send_back: Any, vector: Array, steps: int) -> tuple[Array, Array]:
-    """Return an orthonormal basis of what `steps` there and back reach, and what it sends on."""
-    unit = vector / _length(xp, vector)
-    first = send(unit).reshape(-1)
-    basis, images = (xp.stack([begin] * (steps + 1)) for begin in (unit, first))
-    for k in range(1, steps + 1):
-        known, last = basis[:k], images[k - 1]
-        unit = send_back(last / _length(xp, last))
-        for _ in range(2):  # once is not enough, where little that is new is left
-            unit = unit - (known @ unit) @ known
-            unit = unit / _length(xp, unit)
-        basis[k] = unit
-        images[k] = send(unit).reshape(-1)
-    return basis, images
-
-
-def _weights(xp: Any, gram: Array, squarings: int) -> Array:
-    """Return weights of unit length that favour directions by a power of their eigenvalues.
-
-    By squaring a small positive matrix, so that no number is read from it: after many squarings
-    only the direction of the largest eigenvalue is left.
-    """
-    for _ in range(squarings):
-        gram = gram / xp.clip(gram.trace(), xp.finfo(gram.dtype).tiny, None)
-        gram = gram @ gram
-    weights = gram.sum(-1) + gram[0]  # any of its columns; not one that happens to be zero
-    return weights / _length(xp, weights)
-
-
-def _length(xp: Any, vector: Array) -> Any:
-    """Return the norm of a vector, or the least number above zero."""
-    return xp.clip(xp.linalg.norm(vector), xp.finfo(vector.dtype).tiny, None)
-
-
-def _ways(link: Link, block: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-    """Return the two directions of a link with windows for arrays of another library."""
-    matrix, xp = block.reshape(link.fan_in, link.fan_out), namespace(block)
-    reads, readers = _reading_tables(link, xp, block.device)
-
-    def send(v: Array) -> Array:
-        return _picked(xp, v, reads) @ matrix
-
-    def send_back(u: Array) -> Array:
-        sent = (u.reshape(-1, link.fan_out) @ matrix.T).reshape(-1)
-        return _picked(xp, sent, readers).sum(-1)
-
-    return send, send_back
-
-
-def _picked(xp: Any, values: Array, places: Array) -> Array:
-    """Return the values at places of which the one after the last is zero."""
-    return xp.concatenate([values, xp.zeros_like(values[:1])])[places]
-
-
-@lru_cache(maxsize=64)
-def _reading_tables(link: Link, xp: Any, device: Any) -> tuple[Array, Array]:
-    """Return on a device what each place reads, and at which places of all each unit is read.
-
-    Both name the place after the last one where there is nothing.
-    """
-    flat = link.gather.ravel()
-    (used,) = np.nonzero(flat >= 0)
-    used = used[np.argsort(flat[used], kind="stable")]
-    units, times = flat[used], np.bincount(flat[used], minlength=link.size)
-    turn = np.arange(len(used)) - (np.cumsum(times) - times)[units]
-    readers = np.full((link.size, times.max(initial=1)), flat.size)
-    readers[units, turn] = used
-    reads = np.where(link.gather < 0, link.size, link.gather)
-    return xp.asarray(reads, device=device), xp.asarray(readers, device=device)
 
 
 def _is_below(symmetric: Matrix, limit: float) -> bool:

@@ -28,6 +28,7 @@ from engine.learning.estimator import (
     warn_unsafe,
 )
 from engine.learning.optimizer import Adam, Optimizer, scheduled
+from engine.learning.pace import automatic
 from engine.learning.predict import checked_data, evaluate
 from engine.learning.run import Epoch, Run
 from engine.learning.spectral import AUTO_CAP, SpectralCap
@@ -48,8 +49,9 @@ class Training:
     batch_size: int = 32
     beta: float | str = "auto"
     estimator: Recipe = "auto"
-    free: Relaxation = field(default_factory=Relaxation)
-    nudged: Relaxation = field(default_factory=lambda: Relaxation(max_steps=15))
+    free: Relaxation | Literal["auto"] = "auto"
+    nudged: Relaxation | Literal["auto"] = "auto"
+    """How to look for the equilibria; `"auto"` is as exact as the gradient needs it (`pace`)."""
     optimizer: Optimizer = field(default_factory=Adam)
     schedule: str = "cosine"
     cap: SpectralCap | Literal["auto"] | None = "auto"
@@ -72,6 +74,11 @@ class Training:
             check_count(name, getattr(self, name))
         if isinstance(self.beta, str) and self.beta != "auto":
             raise EngineError(f"beta is '{self.beta}', expected a positive number or 'auto'.")
+        for name in ("free", "nudged"):
+            if isinstance(getattr(self, name), str) and getattr(self, name) != "auto":
+                raise EngineError(
+                    f"{name} is '{getattr(self, name)}', expected a Relaxation or 'auto'."
+                )
         if isinstance(self.cap, str) and self.cap != "auto":
             raise EngineError(f"cap is '{self.cap}', expected a SpectralCap, None or 'auto'.")
         phases_of(self._named, 1.0 if isinstance(self.beta, str) else self.beta)
@@ -97,13 +104,27 @@ class Training:
 
     def phases(self, backend: Backend) -> Estimator:
         """Return the estimator of the next step on a backend, with what is `"auto"` resolved."""
-        displaced = backend.displaces if self.nudged.displaced is None else self.nudged.displaced
+        _, nudged = self.relaxations(backend)
+        displaced = backend.displaces if nudged.displaced is None else nudged.displaced
         recipe = self._named
         if not isinstance(self.beta, str):
             return phases_of(recipe, self.beta)
         if not displaced:
             return phases_of(recipe, safe_beta(backend))
         return phases_of("one_sided" if self._is_auto else recipe, TINY_BETA)
+
+    def relaxations(self, backend: Backend, cost: float = 1.0) -> tuple[Relaxation, Relaxation]:
+        """Return how free and nudged equilibria are looked for at this mean cost of a sample."""
+        free, nudged = automatic(backend, cost)
+        return (
+            free if isinstance(self.free, str) else self.free,
+            nudged if isinstance(self.nudged, str) else self.nudged,
+        )
+
+    @property
+    def settled(self) -> Relaxation:
+        """How to look for a state that is only read: the free phase, if that was said."""
+        return Relaxation() if isinstance(self.free, str) else self.free
 
     @property
     def spectral_cap(self) -> SpectralCap | None:
@@ -135,7 +156,8 @@ def train_step(
     """
     clamped = backend.clamp(x, y)
     phases = training.phases(backend)
-    report = estimate(backend, clamped, phases, run.gradient, training.free, training.nudged, start)
+    ways = training.relaxations(backend, run.history[-1].cost if run.history else 1.0)
+    report = estimate(backend, clamped, phases, run.gradient, *ways, start)
     descend(backend, training, run, total)
     return report
 
@@ -174,9 +196,13 @@ def _decay_and_cap(
         return
     now = {name: held[name] for name in capped}
     then = {name: block + change[name] for name, block in now.items()}
+    vectors = dict(run.vectors)
     for name in cap.clipped(network, run.step):
-        then[name] = backend.host(then[name])
-    cap.enforce(network, then, run.step, run.vectors)
+        then[name], vectors[name] = backend.host(then[name]), backend.host(vectors[name])
+    cap.enforce(network, then, run.step, vectors)
+    for name, vector in vectors.items():
+        if vector is not run.vectors[name]:
+            run.vectors[name] = backend.own(vector)
     for name, block in then.items():
         change[name][...] = (block if type(block) is type(update) else backend.own(block)) - now[
             name
@@ -232,7 +258,7 @@ def fit(
         while run.epoch < training.epochs and not _is_stale(run, training):
             epoch = _train_epoch(backend, *data, training, run, step)
             if validation is not None:
-                result = evaluate(backend, *validation, training.free)
+                result = evaluate(backend, *validation, training.settled)
                 epoch = epoch.validated(result.cost, result.accuracy)
                 run.keep_if_best(epoch, backend.params.theta)
             run.history.append(epoch)

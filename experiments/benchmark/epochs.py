@@ -114,7 +114,7 @@ def prepare_learners(contest: EpochContest, split: Split) -> dict[str, tuple[Epo
     params = initial_params(network, np.random.default_rng(SEED))
     sizes = (task.inputs, hidden, hidden, task.classes)
     forward = sum(a * b + b for a, b in pairwise(sizes))
-    steps = training.free.max_steps
+    steps = training.settled.max_steps
     return {
         BACKPROP: (feedforward(sizes, split, training), forward),
         EQPROP: (EqPropLearner(NumbaBackend(network, params), split, training), network.size),

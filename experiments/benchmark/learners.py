@@ -75,7 +75,7 @@ class EqPropLearner:
     def accuracy(self) -> float:
         """Return the share of right answers on the validation part."""
         found = evaluate(
-            self._backend, self._split.x_valid, self._split.y_valid, self._training.free
+            self._backend, self._split.x_valid, self._split.y_valid, self._training.settled
         )
         return float(found.accuracy or 0.0)
 

@@ -24,16 +24,16 @@ def bptt_step(
 
     Only the gradient differs from EqProp: optimizer, cap and order of the batches are its own.
     """
-    cost = _backpropagate(backend, x, y, training.free.max_steps, run, None)
+    cost = _backpropagate(backend, x, y, training.settled.max_steps, run, None)
     descend(backend, training, run, total)
-    return Report(cost, free_steps=training.free.max_steps, nudged_steps=0.0, unsettled=0.0)
+    return Report(cost, free_steps=training.settled.max_steps, nudged_steps=0.0, unsettled=0.0)
 
 
 def settled_bptt_step(
     backend: Backend, x: Array, y: Array, training: Training, run: Run, total: int, *, steps: int
 ) -> Report:
     """Do the same from where the free relaxation ended, back through `steps` more of it."""
-    free = backend.settle(backend.clamp(x), relaxation=training.free)
+    free = backend.settle(backend.clamp(x), relaxation=training.settled)
     cost = _backpropagate(backend, x, y, steps, run, torch.as_tensor(free.state))
     descend(backend, training, run, total)
     count = len(free.steps)

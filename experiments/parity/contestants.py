@@ -170,7 +170,7 @@ def _train_network(job: ParityJob, split: Split, watch: Watch) -> TrainedContest
         params["W_rec"][...] = 0.0
     make = FlippedBackend if job.contestant == "flipped_sign" else NumbaBackend
     backend = make(network, params)
-    settled = replace(training.free, max_steps=TEST_STEPS)
+    settled = replace(training.settled, max_steps=TEST_STEPS)
     is_eqprop = job.contestant.startswith("eqprop")
     probe = split.x_train[:COSINE_SAMPLES], split.y_train[:COSINE_SAMPLES]
     probes = COSINE_EPOCHS if job.final else 0
@@ -219,8 +219,8 @@ def gradient_cosine(
     targets = targets_of(network, y, backend.dtype)
     gradient = np.zeros(network.size, backend.dtype)
     phases = training.phases(backend)
-    estimate(backend, backend.clamp(x, targets), phases, gradient, training.free, training.nudged)
-    closely = replace(training.free, max_steps=5000, tolerance=1e-9)
+    estimate(backend, backend.clamp(x, targets), phases, gradient, *training.relaxations(backend))
+    closely = replace(training.settled, max_steps=5000, tolerance=1e-9)
     try:
         exact = implicit_gradient(network, backend.params.astype(float), x, targets, closely)
     except EngineError:

@@ -40,15 +40,15 @@ def train_on_images(
     network, split = settings.network(task), task.load(seed).joined()
     seen = split.x_train[:CALIBRATED_ON]
     params = start_params(network, seen, settings.cap, seed)
-    training = settings.training(network, seed)
+    training, backend = settings.training(network, seed), NumbaBackend(network, params)
+    _, nudged = training.relaxations(backend)
     training = replace(
         training,
         cap=cap,
         rates=relative_rates(params, seen),
-        nudged=replace(training.nudged, displaced=displaced),
+        nudged=replace(nudged, displaced=displaced),
         frozen=tuple(c.name for c in network.couplings) if readout_only else (),
     )
-    backend = NumbaBackend(network, params)
     fit(backend, split.x_train, split.y_train, training, step=step)
-    settled = replace(training.free, max_steps=TEST_STEPS)
+    settled = replace(training.settled, max_steps=TEST_STEPS)
     return evaluate(backend, split.x_test, split.y_test, settled).accuracy or 0.0

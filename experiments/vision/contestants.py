@@ -163,7 +163,7 @@ def _train_network(job: VisionJob, split: Split, watch: Watch) -> TrainedImages:
     params = start_params(network, seen, job.settings.cap, job.seed)
     training = replace(training, rates=relative_rates(params, seen))
     backend = _make_backend(network, params, job.settings.device)
-    settled = replace(training.free, max_steps=TEST_STEPS)
+    settled = replace(training.settled, max_steps=TEST_STEPS)
     is_eqprop = job.contestant == EQPROP
     probe = split.x_train[:COSINE_SAMPLES], split.y_train[:COSINE_SAMPLES]
     probes = COSINE_EPOCHS if job.final and is_eqprop else 0

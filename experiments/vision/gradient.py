@@ -46,7 +46,7 @@ def judge_gradient(
     targets = targets_of(network, y, backend.dtype)
     gradient = np.zeros(network.size, backend.dtype)
     phases = training.phases(backend)
-    estimate(backend, backend.clamp(x, targets), phases, gradient, training.free, training.nudged)
+    estimate(backend, backend.clamp(x, targets), phases, gradient, *training.relaxations(backend))
     try:
         exact = exact_gradient(backend.params.astype(float), x, targets)
     except EngineError:

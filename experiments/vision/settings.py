@@ -111,7 +111,7 @@ CHOSEN: dict[str, dict[str, dict[str, Any]]] = {
         "backprop_conv": {"lr": 3e-3, "decay": 0.1},
     },
     "fashion_mnist_depth7": {
-        "eqprop_conv": {"lr": 3e-3, "decay": 0.1},
+        "eqprop_conv": {"lr": 3e-3, "decay": 0.0},
         "backprop_conv": {"lr": 3e-3, "decay": 0.0},
     },
 }

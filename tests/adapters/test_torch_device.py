@@ -154,7 +154,7 @@ def test_the_watch_sees_a_read_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(torch_phase.Phase, "image", reading)
         with watched() as reads:
             train_step(backend, x, y, training, run, 10)
-        assert sum(reads.values()) >= training.free.max_steps
+        assert sum(reads.values()) >= training.settled.max_steps
 
 
 @pytest.mark.parametrize(("solver", "damping", "name"), WAYS)

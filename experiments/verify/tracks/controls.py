@@ -177,7 +177,7 @@ def train_variant(variant: Variant, seed: int, epochs: int) -> TrainedVariant:
         params[variant.zeroed][...] = 0.0
     backend = variant.backend(job.network, params)
     fit(backend, split.x_train, split.y_train, training)
-    p = predict_proba(backend, split.x_test, replace(training.free, max_steps=TEST_STEPS))
+    p = predict_proba(backend, split.x_test, replace(training.settled, max_steps=TEST_STEPS))
     return TrainedVariant(
         accuracy=float((p.argmax(axis=1) == split.y_test).mean()),
         n_test=len(split.y_test),

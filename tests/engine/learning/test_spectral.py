@@ -16,6 +16,7 @@ from engine.learning.optimizer import SGD, Adam, Optimizer
 from engine.learning.run import Run
 from engine.learning.spectral import (
     NEAR,
+    ROOM,
     Method,
     SpectralCap,
     clip_norm,
@@ -129,11 +130,24 @@ TRAINED = [looped_mlp(6, 20, 4), layered((6, 12, 10, 4)), layered((6, 9, 8, 7, 4
 def test_after_every_training_step_the_norm_is_under_the_cap(
     network: Network, cap: float, dtype: type
 ) -> None:
-    fast = {"optimizer": SGD(lr=20.0), "schedule": "constant", "beta": 0.02}
+    closely = {"free": Relaxation(), "nudged": Relaxation(max_steps=15)}
+    fast = {"optimizer": SGD(lr=20.0), "schedule": "constant", "beta": 0.02, **closely}
     norms = _norms_in_training(network, Training(cap=SpectralCap(cap), **fast), dtype)
     assert max(norms) <= cap + 1e-6
     uncapped = _norms_in_training(network, Training(cap=None, **fast), dtype)
     assert max(uncapped) > cap + 0.1
+
+
+@pytest.mark.parametrize("network", TRAINED[:2], ids=["looped", "two"])
+def test_a_watched_norm_exceeds_a_binding_cap_by_little(network: Network) -> None:
+    """And projections are rare: that is what it is for."""
+    settings = {"beta": 0.02, "schedule": "constant"}
+    norms = _norms_in_training(
+        network, Training(cap=SpectralCap(0.3, method="watched"), **settings), np.float64
+    )
+    assert max(norms) <= 0.3 * 1.01
+    assert min(norms) >= 0.3 * ROOM * 0.95
+    assert np.mean(np.abs(np.array(norms) - 0.3 * ROOM) < 1e-6) < 0.5
 
 
 @pytest.mark.parametrize("network", TRAINED[:2], ids=["looped", "two"])
@@ -282,7 +296,7 @@ def test_other_settings_of_a_cap_are_refused() -> None:
     for name in ("every", "iterations"):
         with pytest.raises(EngineError, match=f"{name} is 0, expected at least 1"):
             SpectralCap(**{name: 0})
-    with pytest.raises(EngineError, match="unknown method 'svd'; known: exact, power"):
+    with pytest.raises(EngineError, match="unknown method 'svd'; known: exact, watched, power"):
         SpectralCap(method="svd")
 
 
@@ -299,8 +313,8 @@ def test_attention_has_neither_a_matrix_nor_a_cap() -> None:
 
 
 @pytest.mark.parametrize("step", range(4))
-@pytest.mark.parametrize("method", ["exact", "power"])
-def test_a_cap_clips_at_its_steps_and_scales_at_the_others(method: str, step: int) -> None:
+@pytest.mark.parametrize("method", ["exact", "watched", "power"])
+def test_a_cap_clips_at_its_steps_and_scales_at_the_others(method: Method, step: int) -> None:
     """Clipping leaves the eigenvalues below the cap alone; scaling shrinks all by one factor."""
     network = looped_mlp(1, 3, 2)
     params = Params(network, np.zeros(network.size))
@@ -309,6 +323,8 @@ def test_a_cap_clips_at_its_steps_and_scales_at_the_others(method: str, step: in
     cap.enforce(network, params, step, starting_vectors(network))
     clips = method == "exact" and step in (0, 3)
     expected = [0.9, 0.5, -0.25] if clips else [0.9, 0.25, -0.125]
+    if method == "watched":
+        expected = [0.9 if step == 0 else 0.9 * ROOM, 0.5, -0.25]
     np.testing.assert_allclose(params["W_rec"], np.diag(expected), rtol=0, atol=1e-6)
 
 
@@ -338,22 +354,22 @@ def _largest_shares(cap: SpectralCap, optimizer: Optimizer, dtype: type) -> list
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "iterations"),
-    [(Adam(1e-3), 5), (Adam(1e-2), 10), (SGD(2.0), 10)],
+    ("optimizer", "iterations", "share"),
+    [(Adam(1e-3), 5, 1.01), (Adam(1e-2), 10, 1.05), (SGD(2.0), 10, 1.05)],
     ids=["usual", "fast", "faster"],
 )
 @pytest.mark.parametrize("method", ["exact", "power"])
 def test_a_convolution_is_held_to_its_share_as_an_operator(
-    method: Method, optimizer: Optimizer, iterations: int
+    method: Method, optimizer: Optimizer, iterations: int, share: float
 ) -> None:
     """And not below it, as a bound by the overlap of its windows would be: a third, here.
 
     While the first steps change a small block wholly, the kept vector lags: 3 % over were measured.
-    At ten times the usual rate it does so all the time, by 3 % with five steps of its iteration.
+    At ten times the usual rate it does so all the time: by up to 3.7 % for four starts.
     """
     cap = SpectralCap(0.3, method=method, iterations=iterations)
     shares = _largest_shares(cap, optimizer, np.float32)
-    assert max(shares[10:]) <= 1.01
+    assert max(shares[10:]) <= share
     assert 0.99 <= max(shares) <= 1.05
 
 
