@@ -3,6 +3,9 @@
 Four parts: `floor`, a relaxation against its bare matrix products; `epoch`, training against
 backprop; `growth`, time and memory against steps, width, depth and batch; `convolution`, training
 networks of images against backprop and against EqProp in plain torch operations.
+
+With `--against` it times another version of Settle and this one in turns instead, and says of each
+row whether this one is faster or slower.
 """
 
 import argparse
@@ -11,12 +14,22 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from joblib import cpu_count
+from rich.console import Console
 
 from engine.errors import EngineError
+from experiments.benchmark.against import report as against_report
+from experiments.benchmark.against.compare import QUICK_ROUNDS, Duel, Rounds, compare_versions
+from experiments.benchmark.against.report import (
+    ComparisonResults,
+    print_comparison,
+    write_comparison,
+)
+from experiments.benchmark.against.versions import ROOT, Version, VersionError, checked_out
 from experiments.benchmark.convolution import CONTESTS as IMAGE_CONTESTS
 from experiments.benchmark.convolution import (
     SMALL,
@@ -53,15 +66,22 @@ FILES = ("report.html", "report.md", "results.json", "plots/benchmark.png")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    options, given = parse(_parser(), arguments)
+    parser = _parser()
+    options, given = parse(parser, arguments)
+    if options.against is not None and options.part is not None:
+        parser.error("--against times cases of its own: give it or --part, not both")
+    options.part = options.part or list(PARTS)
+    command = shlex.join(["python", "-m", "experiments.benchmark", *given])
     console = make_console()
 
     def work() -> int:
+        if options.against is not None:
+            return _compare(options, command, console)
         prepare_output(options.out, *FILES)
         with progress_bars() as show:
             results = run_parts(
                 options,
-                shlex.join(["python", "-m", "experiments.benchmark", *given]),
+                command,
                 lambda note: show("measuring", 0, None, note),
             )
         write_report(results, options.out)
@@ -69,7 +89,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
         return 0
 
-    return guarded(work, console, (EngineError, TaskError), "Nothing was written.")
+    return guarded(work, console, (EngineError, TaskError, VersionError), "Nothing was written.")
+
+
+def _compare(options: argparse.Namespace, command: str, console: Console) -> int:
+    """Time another version and this one in turns."""
+    prepare_output(options.out, *against_report.FILES)
+    rounds, threads = QUICK_ROUNDS if options.quick else Rounds(), options.threads[0]
+    with checked_out(options.against) as old:
+        new = Version("this checkout", ROOT)
+        with progress_bars() as show:
+            rows = compare_versions(Duel(old, new, rounds, threads, partial(show, "comparing")))
+    results = ComparisonResults(
+        command, _machine([threads]), old.title, new.title, threads, rounds.count, rows
+    )
+    write_comparison(results, options.out)
+    print_comparison(results, console)
+    console.print(f"The whole report: {options.out / 'against.html'}", soft_wrap=True)
+    return 0
 
 
 def run_parts(
@@ -120,7 +157,13 @@ def _processor() -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("experiments.benchmark", __doc__)
     add = parser.add_argument
-    add("--part", nargs="+", choices=PARTS, default=list(PARTS), help="parts to measure (all)")
+    add("--part", nargs="+", choices=PARTS, help="parts to measure (all)")
+    add(
+        "--against",
+        metavar="CHECKOUT",
+        help="compare with the Settle in this folder, or with a git revision of this one, with the "
+        "first number of threads, in a few minutes; --quick in one or two",
+    )
     add("--quick", action="store_true", help="few shapes, the digits, few points")
     add(
         "--threads",

@@ -8,12 +8,10 @@ import numpy as np
 
 from adapters.torch_backend import TorchBackend
 from engine.compiled.backend import NumbaBackend
-from engine.equilibrium import Relaxation
-from engine.learning.optimizer import Adam
-from engine.learning.spectral import SpectralCap
 from engine.learning.training import Training
 from engine.model.builders import looped_mlp
 from engine.model.params import initial_params
+from experiments.benchmark.against.worker import tuned_training
 from experiments.benchmark.learners import EpochLearner, EqPropLearner, feedforward, unrolled
 from experiments.benchmark.timing import Spread, fixed_threads, seconds_of, spread
 from experiments.tasks import TASKS, Split, TaskError
@@ -88,22 +86,11 @@ def find_contest(
 
 
 def benchmark_training(contest: EpochContest) -> Training:
-    """Return the settings of all contestants.
-
-    At these tolerances the gradient keeps a cosine of 0.998 with a tight estimate
-    (docs/performance.md).
-    """
-    return Training(
-        epochs=contest.epochs,
-        batch_size=contest.batch_size,
-        beta=0.1,
-        free=Relaxation(20, 3e-3),
-        nudged=Relaxation(8, 1e-2),
-        optimizer=Adam(contest.lr),
-        # The kept vector follows the norm: measured, it strays as little as with every=10.
-        cap=SpectralCap(contest.cap, every=50, iterations=2),
-        seed=SEED,
+    """Return the settings of all contestants."""
+    training: Training = tuned_training(
+        contest.epochs, contest.batch_size, contest.lr, contest.cap, SEED
     )
+    return training
 
 
 def prepare_learners(contest: EpochContest, split: Split) -> dict[str, tuple[EpochLearner, int]]:

@@ -114,17 +114,22 @@ def build_document(results: BenchmarkResults, figure: Figure | None) -> Document
     lead = [f"{len(reached)} of {count} goals reached."]
     if missed:
         lead.append(f"Missed: {'; '.join(missed)}.")
-    machine = tuple((name, value) for name, value in results.machine.items())
     sections = [
         Section("Goals", (goals_table(results.goals), *([figure] if figure else []))),
         Section("Measurements", tuple(result_tables(results))),
-        Section(
-            "How the numbers were made",
-            (
-                Bullets((*METHOD, *results.notes)),
-                Code(results.command),
-                Table("Machine", ("what", "value"), machine, text_columns=2),
-            ),
-        ),
+        making_section(results.command, results.machine, (*METHOD, *results.notes)),
     ]
     return Document(TITLE, tuple(lead), tuple(sections))
+
+
+def making_section(command: str, machine: Mapping[str, str], statements: Sequence[str]) -> Section:
+    """Say how the numbers of a report were made, by which command, and where."""
+    rows = tuple(machine.items())
+    return Section(
+        "How the numbers were made",
+        (
+            Bullets(tuple(statements)),
+            Code(command),
+            Table("Machine", ("what", "value"), rows, text_columns=2),
+        ),
+    )
