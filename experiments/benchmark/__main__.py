@@ -1,8 +1,9 @@
 """Measure the speed of Settle as ratios inside one interleaved run.
 
-Four parts: `floor`, a relaxation against its bare matrix products; `epoch`, training against
-backprop; `growth`, time and memory against steps, width, depth and batch; `convolution`, training
-networks of images against backprop and against EqProp in plain torch operations.
+Five parts: `floor`, a relaxation against its bare matrix products; `epoch`, training against
+backprop, with the multiply-adds of both; `defaults`, the same with no settings; `growth`, time and
+memory against steps, width, depth and batch; `convolution`, training networks of images against
+backprop and against EqProp in plain torch operations.
 
 With `--against` it times another version of Settle and this one in turns instead, and says of each
 row whether this one is faster or slower.
@@ -38,6 +39,7 @@ from experiments.benchmark.convolution import (
     measure_images,
     measure_sweeps,
 )
+from experiments.benchmark.defaults import measure_defaults
 from experiments.benchmark.epochs import CONTESTS, DIGITS, find_contest, measure_epochs
 from experiments.benchmark.floor import Grid, measure_floor
 from experiments.benchmark.goals import Measurements
@@ -56,7 +58,7 @@ from experiments.progress import progress_bars
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, TaskError
 
-PARTS = ("floor", "epoch", "growth", "convolution")
+PARTS = ("floor", "epoch", "defaults", "growth", "convolution")
 QUICK_GRID = Grid((64, 256), (16, 128), ((256, 128),), TimingEffort(0.2, fewest=3, most=20))
 QUICK_CONTESTS = (DIGITS,)
 QUICK_IMAGES = (SMALL,)
@@ -119,12 +121,17 @@ def run_parts(
         grid = QUICK_GRID if options.quick else Grid()
         cells, notes = measure_floor(grid, threads, on_note)
         measured = replace(measured, cells=cells)
-    if "epoch" in options.part:
+    if {"epoch", "defaults"} & set(options.part):
         contest, split, absent = find_contest(QUICK_CONTESTS if options.quick else CONTESTS)
         notes += absent
-        races = measure_epochs(contest, split, threads, on_note)
         title = TASKS[contest.task].title
-        measured = replace(measured, races=races, task=title, accuracy=contest.accuracy)
+        measured = replace(measured, task=title, accuracy=contest.accuracy)
+        if "epoch" in options.part:
+            races = measure_epochs(contest, split, threads, on_note)
+            measured = replace(measured, races=races)
+        if "defaults" in options.part:
+            found = measure_defaults(contest, split, threads, on_note)
+            measured = replace(measured, defaults=found)
     if "growth" in options.part:
         sweep = QUICK if options.quick else WHOLE
         points = measure_growth(sweep, threads[0], on_note)

@@ -12,6 +12,7 @@ from experiments.benchmark.goals import Goal, Measurements, judge_goals
 from experiments.benchmark.growth import GrowthPoint
 from experiments.benchmark.plots import PATH, draw_benchmark
 from experiments.benchmark.report_tables import (
+    defaults_table,
     exponents_table,
     first_call_table,
     first_step_table,
@@ -33,6 +34,7 @@ TITLE = "How fast Settle is"
 METHOD = (
     "In every round each contestant does the same work once, in turn; a ratio is taken within a "
     "round. Numbers are medians with quartiles.",
+    "An epoch is timed by the CPU with one thread, and by the clock with more.",
     "The first call of each, which compiles, loads and fills caches, is timed apart.",
     "BLAS and torch have the stated number of threads. Everything is float32.",
     "The bare products are 30 calls of np.dot with an output array. Torch eager does the same "
@@ -40,6 +42,9 @@ METHOD = (
     "Backprop is torch's own, on a feed-forward ReLU network of the same size, with the data as "
     "tensors and the faster of torch's Adam implementations. BPTT goes through all the steps that "
     "EqProp's free phase may take; a second one stops where EqProp stops on average.",
+    "Multiply-adds are counted from the products that a training step needs, with the steps that "
+    "EqProp took on average. Training() without settings has the samples, the order, the rate, the "
+    "batches and the schedule of its backprop.",
     "Convolutional networks: EqProp sweeps a fixed number of times, nudges once by a displacement "
     "and starts calibrated. In plain torch operations it does the same, without autograd. To "
     "tolerance it sweeps as often as the vision experiment has it. Smaller images get a border of "
@@ -95,6 +100,8 @@ def result_tables(results: BenchmarkResults) -> list[Table]:
         tables.append(first_call_table(measured.cells))
     if measured.races:
         tables.append(races_table(measured.races, measured))
+    if measured.defaults:
+        tables.append(defaults_table(measured.defaults, measured.task))
     if results.points:
         tables += [growth_table(results.points), exponents_table(measured.exponents)]
     if measured.first_step is not None:

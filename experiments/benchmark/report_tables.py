@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from experiments.benchmark.convolution import ImageRace
+from experiments.benchmark.defaults import EPOCHS, SAMPLES, DefaultsRace
 from experiments.benchmark.epochs import Race
 from experiments.benchmark.floor import FloorCell
 from experiments.benchmark.goals import Goal, Measurements
@@ -83,8 +84,10 @@ def races_table(races: Sequence[Race], measured: Measurements) -> Table:
             (
                 race.contestant,
                 str(race.threads),
+                str(race.batch),
                 race.epoch_seconds.text(),
                 race.ratio.text(),
+                f"{race.macs_ratio:.2f}\n({race.macs / 1e6:.2f} million)",
                 f"{100 * max(race.accuracies):.2f}",
                 str(race.epochs_to_accuracy or NONE),
                 f"{reached:.1f}" if reached is not None else NONE,
@@ -96,16 +99,55 @@ def races_table(races: Sequence[Race], measured: Measurements) -> Table:
         (
             "contestant",
             "threads",
+            "batch",
             "epoch, s",
             "times backprop",
+            "times its multiply-adds",
             "best, %",
             f"epochs to {measured.accuracy:.0%}",
             "seconds to it",
             "note",
         ),
         tuple(rows),
-        f"One epoch of each in turn; {min(sizes):,} to {max(sizes):,} parameters. Accuracies are "
-        "on the validation part, and the seconds to one are those of training alone.",
+        f"One epoch of each in turn; {min(sizes):,} to {max(sizes):,} parameters. Multiply-adds "
+        "are those that one sample needs in a training step, EqProp's with the steps that it took. "
+        "Accuracies are on the validation part; the seconds to one are those of training alone.",
+    )
+
+
+def defaults_table(races: Sequence[DefaultsRace], task: str) -> Table:
+    """Return what training costs and reaches with no settings."""
+    rows: list[tuple[Cell, ...]] = [
+        (
+            race.contestant,
+            str(race.threads),
+            str(race.batch),
+            f"{race.parameters:,}",
+            race.seconds.text(),
+            race.ratio.text(),
+            f"{race.macs_ratio:.2f}",
+            f"{100 * race.accuracy:.2f}",
+            race.note,
+        )
+        for race in races
+    ]
+    return Table(
+        f"Training() without settings, on {task}",
+        (
+            "contestant",
+            "threads",
+            "batch",
+            "parameters",
+            "seconds for 10,000 samples",
+            "times backprop",
+            "times its multiply-adds",
+            "held out, %",
+            "note",
+        ),
+        tuple(rows),
+        f"One epoch of each in turn, {EPOCHS} epochs of at most {SAMPLES:,} samples; accuracies "
+        f"are those after the last, on {races[0].held_out:,} others. Batch {races[0].batch} is the "
+        "default.",
     )
 
 
