@@ -171,7 +171,11 @@ def _parser() -> argparse.ArgumentParser:
         help="compare with the Settle in this folder, or with a git revision of this one, with the "
         "first number of threads, in a few minutes; --quick in one or two",
     )
-    add("--quick", action="store_true", help="few shapes, the digits, few points")
+    add(
+        "--quick",
+        action="store_true",
+        help="few shapes, the digits, few points: minutes, not half an hour",
+    )
     add(
         "--threads",
         nargs="+",

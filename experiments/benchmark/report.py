@@ -8,10 +8,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from experiments.benchmark.crossings import find_crossings
 from experiments.benchmark.goals import Goal, Measurements, judge_goals
 from experiments.benchmark.growth import GrowthPoint
-from experiments.benchmark.plots import PATH, draw_benchmark
+from experiments.benchmark.growth_plot import draw_growth
+from experiments.benchmark.plots import draw_benchmark
 from experiments.benchmark.report_tables import (
+    crossings_table,
     defaults_table,
     exponents_table,
     first_call_table,
@@ -71,12 +74,17 @@ class BenchmarkResults:
 
 def write_report(results: BenchmarkResults, folder: Path) -> None:
     """Write `report.md`, `report.html`, `results.json` and the plot."""
-    drawn = draw_benchmark(results.measured.cells, results.measured.races, results.points)
-    if drawn is not None:
-        figure, png = drawn
-        write_bytes(folder / f"{PATH}.png", png)
-        write_text(folder / f"{PATH}.svg", figure.svg)
-    document = build_document(results, None if drawn is None else drawn[0])
+    measured, points = results.measured, results.points
+    drawn = (
+        draw_benchmark(measured.cells, measured.races),
+        draw_growth(points, find_crossings(points)),
+    )
+    figures = []
+    for figure, png in filter(None, drawn):
+        write_bytes(folder / figure.path, png)
+        write_text((folder / figure.path).with_suffix(".svg"), figure.svg)
+        figures.append(figure)
+    document = build_document(results, figures)
     write_text(folder / "results.json", json.dumps(asdict(results), indent=1) + "\n")
     write_text(folder / "report.md", render_markdown(document))
     write_text(folder / "report.html", render_html(document))
@@ -104,6 +112,7 @@ def result_tables(results: BenchmarkResults) -> list[Table]:
         tables.append(defaults_table(measured.defaults, measured.task))
     if results.points:
         tables += [growth_table(results.points), exponents_table(measured.exponents)]
+        tables.append(crossings_table(find_crossings(results.points)))
     if measured.first_step is not None:
         tables.append(first_step_table(measured.first_step))
     if measured.images:
@@ -113,7 +122,7 @@ def result_tables(results: BenchmarkResults) -> list[Table]:
     return tables
 
 
-def build_document(results: BenchmarkResults, figure: Figure | None) -> Document:
+def build_document(results: BenchmarkResults, figures: Sequence[Figure]) -> Document:
     """Put the report in order."""
     reached = [goal for goal in results.goals if goal.reached]
     missed = dict.fromkeys(goal.what for goal in results.goals if goal.reached is False)
@@ -122,7 +131,7 @@ def build_document(results: BenchmarkResults, figure: Figure | None) -> Document
     if missed:
         lead.append(f"Missed: {'; '.join(missed)}.")
     sections = [
-        Section("Goals", (goals_table(results.goals), *([figure] if figure else []))),
+        Section("Goals", (goals_table(results.goals), *figures)),
         Section("Measurements", tuple(result_tables(results))),
         making_section(results.command, results.machine, (*METHOD, *results.notes)),
     ]

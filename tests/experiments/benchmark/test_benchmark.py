@@ -281,7 +281,7 @@ def _points(seconds, extra):
             "steps", Setting(learner, steps=n), TrainingFootprint(seconds(n), 10**8, extra(n))
         )
         for n in (10, 100, 1000)
-        for learner in ("eqprop", "bptt")
+        for learner in growth.LEARNERS
     ]
 
 
@@ -295,7 +295,7 @@ def test_exponents_are_those_of_a_power_law():
     assert abs(flat.flatness - 100 / 5050) < 1e-12
 
 
-@pytest.mark.parametrize("learner", ["eqprop", "bptt"])
+@pytest.mark.parametrize("learner", growth.LEARNERS)
 def test_only_the_memory_of_bptt_grows_with_the_steps(learner):
     """One state of each of 200 steps is 13 MB here; the resident memory is counted in pages."""
     few, many = (
@@ -303,7 +303,9 @@ def test_only_the_memory_of_bptt_grows_with_the_steps(learner):
     )
     states = 200 * 128 * 128 * 4
     assert many.peak >= many.extra > 0
-    assert many.seconds > few.seconds > 0
+    assert few.seconds > 0
+    if learner != "backprop":  # which takes no steps
+        assert many.seconds > few.seconds
     if learner == "bptt":
         assert many.extra - few.extra > 0.9 * states
     else:
@@ -389,7 +391,7 @@ def test_the_report_says_what_was_measured(tmp_path):
     assert "250.0" in text
     assert "the command" in text
     assert (tmp_path / "plots" / "benchmark.png").stat().st_size > 1000
-    assert not build_document(BenchmarkResults("c", {}, Measurements()), None).sections[1].blocks
+    assert not build_document(BenchmarkResults("c", {}, Measurements()), ()).sections[1].blocks
 
 
 def test_the_command_runs_the_parts_it_is_asked_for(tmp_path, monkeypatch, capsys):
