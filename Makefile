@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help parity vision hardware verify test check bench fuzz mutants tree clean
+.PHONY: help parity vision hardware verify test check bench against fuzz mutants tree clean
 help:            ## Show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -31,6 +31,9 @@ check: $(READY)  ## ruff, mypy --strict and the import contracts
 
 bench: $(READY)  ## Measure the speed of the engine as ratios
 	$(BIN)/python -m experiments.benchmark $(ARGS)
+
+against: $(READY) ## Compare the speed with that of the commit before, or of BASE=revision or folder
+	$(BIN)/python -m experiments.benchmark --against $(or $(BASE),HEAD~1) $(ARGS)
 
 fuzz: $(READY)   ## Hunt for networks that do not behave as theory says, for five minutes
 	$(BIN)/python -m experiments.fuzz $(ARGS)

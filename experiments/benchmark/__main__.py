@@ -1,8 +1,12 @@
 """Measure the speed of Settle as ratios inside one interleaved run.
 
-Four parts: `floor`, a relaxation against its bare matrix products; `epoch`, training against
-backprop; `growth`, time and memory against steps, width, depth and batch; `convolution`, training
-networks of images against backprop and against EqProp in plain torch operations.
+Five parts: `floor`, a relaxation against its bare matrix products; `epoch`, training against
+backprop, with the multiply-adds of both; `defaults`, the same with no settings; `growth`, time and
+memory against steps, width, depth and batch; `convolution`, training networks of images against
+backprop and against EqProp in plain torch operations.
+
+With `--against` it times another version of Settle and this one in turns instead, and says of each
+row whether this one is faster or slower.
 """
 
 import argparse
@@ -11,12 +15,22 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from joblib import cpu_count
+from rich.console import Console
 
 from engine.errors import EngineError
+from experiments.benchmark.against import report as against_report
+from experiments.benchmark.against.compare import QUICK_ROUNDS, Duel, Rounds, compare_versions
+from experiments.benchmark.against.report import (
+    ComparisonResults,
+    print_comparison,
+    write_comparison,
+)
+from experiments.benchmark.against.versions import ROOT, Version, VersionError, checked_out
 from experiments.benchmark.convolution import CONTESTS as IMAGE_CONTESTS
 from experiments.benchmark.convolution import (
     SMALL,
@@ -25,6 +39,7 @@ from experiments.benchmark.convolution import (
     measure_images,
     measure_sweeps,
 )
+from experiments.benchmark.defaults import measure_defaults
 from experiments.benchmark.epochs import CONTESTS, DIGITS, find_contest, measure_epochs
 from experiments.benchmark.floor import Grid, measure_floor
 from experiments.benchmark.goals import Measurements
@@ -43,7 +58,7 @@ from experiments.progress import progress_bars
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, TaskError
 
-PARTS = ("floor", "epoch", "growth", "convolution")
+PARTS = ("floor", "epoch", "defaults", "growth", "convolution")
 QUICK_GRID = Grid((64, 256), (16, 128), ((256, 128),), TimingEffort(0.2, fewest=3, most=20))
 QUICK_CONTESTS = (DIGITS,)
 QUICK_IMAGES = (SMALL,)
@@ -53,15 +68,22 @@ FILES = ("report.html", "report.md", "results.json", "plots/benchmark.png")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    options, given = parse(_parser(), arguments)
+    parser = _parser()
+    options, given = parse(parser, arguments)
+    if options.against is not None and options.part is not None:
+        parser.error("--against times cases of its own: give it or --part, not both")
+    options.part = options.part or list(PARTS)
+    command = shlex.join(["python", "-m", "experiments.benchmark", *given])
     console = make_console()
 
     def work() -> int:
+        if options.against is not None:
+            return _compare(options, command, console)
         prepare_output(options.out, *FILES)
         with progress_bars() as show:
             results = run_parts(
                 options,
-                shlex.join(["python", "-m", "experiments.benchmark", *given]),
+                command,
                 lambda note: show("measuring", 0, None, note),
             )
         write_report(results, options.out)
@@ -69,7 +91,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
         return 0
 
-    return guarded(work, console, (EngineError, TaskError), "Nothing was written.")
+    return guarded(work, console, (EngineError, TaskError, VersionError), "Nothing was written.")
+
+
+def _compare(options: argparse.Namespace, command: str, console: Console) -> int:
+    """Time another version and this one in turns."""
+    prepare_output(options.out, *against_report.FILES)
+    rounds, threads = QUICK_ROUNDS if options.quick else Rounds(), options.threads[0]
+    with checked_out(options.against) as old:
+        new = Version("this checkout", ROOT)
+        with progress_bars() as show:
+            rows = compare_versions(Duel(old, new, rounds, threads, partial(show, "comparing")))
+    results = ComparisonResults(
+        command, _machine([threads]), old.title, new.title, threads, rounds.count, rows
+    )
+    write_comparison(results, options.out)
+    print_comparison(results, console)
+    console.print(f"The whole report: {options.out / 'against.html'}", soft_wrap=True)
+    return 0
 
 
 def run_parts(
@@ -82,12 +121,17 @@ def run_parts(
         grid = QUICK_GRID if options.quick else Grid()
         cells, notes = measure_floor(grid, threads, on_note)
         measured = replace(measured, cells=cells)
-    if "epoch" in options.part:
+    if {"epoch", "defaults"} & set(options.part):
         contest, split, absent = find_contest(QUICK_CONTESTS if options.quick else CONTESTS)
         notes += absent
-        races = measure_epochs(contest, split, threads, on_note)
         title = TASKS[contest.task].title
-        measured = replace(measured, races=races, task=title, accuracy=contest.accuracy)
+        measured = replace(measured, task=title, accuracy=contest.accuracy)
+        if "epoch" in options.part:
+            races = measure_epochs(contest, split, threads, on_note)
+            measured = replace(measured, races=races)
+        if "defaults" in options.part:
+            found = measure_defaults(contest, split, threads, on_note)
+            measured = replace(measured, defaults=found)
     if "growth" in options.part:
         sweep = QUICK if options.quick else WHOLE
         points = measure_growth(sweep, threads[0], on_note)
@@ -120,8 +164,18 @@ def _processor() -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("experiments.benchmark", __doc__)
     add = parser.add_argument
-    add("--part", nargs="+", choices=PARTS, default=list(PARTS), help="parts to measure (all)")
-    add("--quick", action="store_true", help="few shapes, the digits, few points")
+    add("--part", nargs="+", choices=PARTS, help="parts to measure (all)")
+    add(
+        "--against",
+        metavar="CHECKOUT",
+        help="compare with the Settle in this folder, or with a git revision of this one, with the "
+        "first number of threads, in a few minutes; --quick in one or two",
+    )
+    add(
+        "--quick",
+        action="store_true",
+        help="few shapes, the digits, few points: minutes, not half an hour",
+    )
     add(
         "--threads",
         nargs="+",

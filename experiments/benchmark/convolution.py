@@ -8,7 +8,6 @@ import numpy as np
 
 from engine.arrays import FloatArray
 from engine.compiled.backend import NumbaBackend
-from engine.couplings.link import INPUT, ONE
 from engine.equilibrium import Relaxation
 from engine.learning.optimizer import Adam
 from engine.learning.scale import calibrated, relative_rates
@@ -19,10 +18,12 @@ from engine.model.network import Network
 from engine.model.params import initial_params
 from experiments.benchmark.growth import GrowthPoint, run_probe
 from experiments.benchmark.image_learners import PlainEqPropLearner, planes_of, stack_of_planes
-from experiments.benchmark.learners import EpochLearner, EqPropLearner
+from experiments.benchmark.learners import EqPropLearner
 from experiments.benchmark.probe import Setting
-from experiments.benchmark.timing import Spread, fixed_threads, seconds_of, spread
+from experiments.benchmark.timing import Spread, fixed_threads, spread
 from experiments.benchmark.torch_eqprop import Sweeps
+from experiments.benchmark.turns import EpochLearner, train_in_turns
+from experiments.benchmark.work import StepsTaken, backprop_macs, eqprop_macs
 from experiments.tasks import IMAGE_TASKS, Image, Split, TaskError
 from experiments.vision.settings import VisionSettings
 
@@ -185,22 +186,10 @@ def prepare_learners(contest: ImageContest, split: Split) -> dict[str, EpochLear
     }
 
 
-def multiply_adds(network: Network, sweeps: Sweeps) -> dict[str, int]:
-    """Return those of one image in one training step, from the links of the network.
-
-    A sweep sends every recurrent link both ways; the first free one only up and the first nudged
-    one only down, since the rest is still at zero. A recurrent block learns from both of its ends.
-    """
-    links = network.links.values()
-    first = sum(link.macs for link in links if link.source == INPUT)
-    inner = sum(link.macs for link in links if link.source not in (INPUT, ONE))
-    reading = network.reading
-    read = 0 if reading is None or reading.link is None else reading.link.macs
-    phases = 2 * sweeps.free - 1 + 2 * sweeps.nudged - 1
-    eqprop = 2 * first + (phases + 2) * inner + 2 * (sweeps.nudged + 1) * read
-    # Forwards, backwards to the states, and to the weights; the image needs no gradient.
-    backprop = 2 * first + 3 * inner + 3 * read
-    return {BACKPROP: backprop, EQPROP: eqprop, PLAIN: eqprop}
+def multiply_adds(network: Network, sweeps: Sweeps) -> dict[str, float]:
+    """Return those of one image in one training step."""
+    eqprop = eqprop_macs(network, StepsTaken(*sweeps, sweeps=True))
+    return {BACKPROP: backprop_macs(network), EQPROP: eqprop, PLAIN: eqprop}
 
 
 def measure_sweeps(
@@ -220,18 +209,10 @@ def _run_races(
 ) -> list[ImageRace]:
     _warm_up(contest, split)
     learners = prepare_learners(contest, split)
-    seconds: dict[str, list[float]] = {name: [] for name in learners}
-    accuracies: dict[str, list[float]] = {name: [] for name in learners}
-    for number in range(epochs):
-        for name, learner in learners.items():
-            on_round(f"{contest.title}, epoch {number + 1}, {threads} thread(s): {name}")
-            seconds[name].append(seconds_of(learner.train_epoch))
-            accuracies[name].append(learner.accuracy())
+    title = f"{contest.title}, "
+    courses = train_in_turns(learners, epochs, threads, lambda note: on_round(title + note))
     network = network_of(contest)
-    work, taken = (
-        multiply_adds(network, contest.sweeps),
-        {n: np.array(s) for n, s in seconds.items()},
-    )
+    work = multiply_adds(network, contest.sweeps)
     return [
         ImageRace(
             contestant=name,
@@ -240,10 +221,10 @@ def _run_races(
             threads=threads,
             parameters=network.size,
             macs=work[name] / 1e6 if name in work else None,
-            epoch_seconds=spread(taken[name]),
-            ratio=spread(taken[name] / taken[BACKPROP]),
-            over_eqprop=spread(taken[name] / taken[EQPROP]),
-            accuracies=tuple(accuracies[name]),
+            epoch_seconds=spread(courses[name].seconds),
+            ratio=courses[name].over(courses[BACKPROP]),
+            over_eqprop=courses[name].over(courses[EQPROP]),
+            accuracies=tuple(courses[name].accuracies),
             held_out=len(split.x_valid),
             note=learner.note,
         )

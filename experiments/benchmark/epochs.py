@@ -1,28 +1,31 @@
-"""Part 2: an epoch of training, and the time to a stated validation accuracy."""
+"""Part 2: an epoch of training, its multiply-adds, and the time to a stated validation accuracy."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
 from adapters.torch_backend import TorchBackend
 from engine.compiled.backend import NumbaBackend
-from engine.equilibrium import Relaxation
-from engine.learning.optimizer import Adam
-from engine.learning.spectral import SpectralCap
 from engine.learning.training import Training
-from engine.model.builders import looped_mlp
+from engine.model.builders import layered, looped_mlp
+from engine.model.network import Network
 from engine.model.params import initial_params
-from experiments.benchmark.learners import EpochLearner, EqPropLearner, feedforward, unrolled
-from experiments.benchmark.timing import Spread, fixed_threads, seconds_of, spread
+from experiments.benchmark.against.worker import tuned_training
+from experiments.benchmark.learners import EqPropLearner, feedforward, unrolled
+from experiments.benchmark.timing import Spread, fixed_threads, spread
+from experiments.benchmark.turns import Course, EpochLearner, train_in_turns
+from experiments.benchmark.work import backprop_macs, eqprop_macs, unrolled_macs
 from experiments.tasks import TASKS, Split, TaskError
 
 EQPROP = "EqProp, numba"
+LAYERED = "EqProp, numba, layered"
 EQPROP_TORCH = "EqProp, torch backend"
 BACKPROP = "backprop, feed-forward"
 BPTT = "BPTT, same looped net"
 SHORT_BPTT = "BPTT, few steps"
+TWINS = (BACKPROP, EQPROP, LAYERED)
+"""Who is timed with further batch sizes."""
 SEED = 7
 
 SHORT_STEPS = 5
@@ -40,11 +43,23 @@ class EpochContest:
     batch_size: int = 128
     lr: float = 2.5e-3
     activation: str = "relu"
-    """Of the looped network; the feed-forward one has ReLU."""
+    """Of the networks that relax; the feed-forward one has ReLU."""
     cap: float = 0.5
     """MNIST does as well without recurrence, so a loop that contracts by half costs it nothing."""
     timed_epochs: int = 2
-    """Rounds with each further number of threads, which measure the epoch alone."""
+    """Rounds with each further number of threads or batch size, which measure the epoch alone."""
+    further_batch: int | None = 64
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Inputs, two layers and outputs."""
+        task = TASKS[self.task]
+        return (task.inputs, self.hidden, self.hidden, task.classes)
+
+    def looped(self) -> Network:
+        """Return the network of one layer that has as many parameters as the one of two."""
+        inputs, hidden, _, classes = self.sizes
+        return looped_mlp(inputs, hidden, classes, self.activation)
 
 
 DIGITS = EpochContest(
@@ -55,17 +70,31 @@ CONTESTS = (EpochContest("mnist", 0.98, 10), DIGITS)
 
 
 @dataclass(frozen=True)
+class Entrant:
+    """A contestant: what trains it, its parameters, and its multiply-adds of a sample's step."""
+
+    learner: EpochLearner
+    parameters: int
+    macs: Callable[[], float]
+    """Asked after training: EqProp's depend on the steps that it took."""
+
+
+@dataclass(frozen=True)
 class Race:
     """One contestant of part 2.
 
     `seconds_to_accuracy` adds the epochs up to the first that reached the stated accuracy, without
     the validation; `None` if none did. `ratio` is that of an epoch to one of backprop in the
-    same round.
+    same round, `macs` the multiply-adds of a sample in a training step.
     """
 
     contestant: str
     threads: int
+    batch: int
     parameters: int
+    macs: float
+    macs_ratio: float
+    """Over those of backprop."""
     epoch_seconds: Spread
     ratio: Spread
     accuracies: tuple[float, ...]
@@ -88,43 +117,39 @@ def find_contest(
 
 
 def benchmark_training(contest: EpochContest) -> Training:
-    """Return the settings of all contestants.
-
-    At these tolerances the gradient keeps a cosine of 0.998 with a tight estimate
-    (docs/performance.md).
-    """
-    return Training(
-        epochs=contest.epochs,
-        batch_size=contest.batch_size,
-        beta=0.1,
-        free=Relaxation(20, 3e-3),
-        nudged=Relaxation(8, 1e-2),
-        optimizer=Adam(contest.lr),
-        # The kept vector follows the norm: measured, it strays as little as with every=10.
-        cap=SpectralCap(contest.cap, every=50, iterations=2),
-        seed=SEED,
+    """Return the settings of all contestants."""
+    training: Training = tuned_training(
+        contest.epochs, contest.batch_size, contest.lr, contest.cap, SEED
     )
+    return training
 
 
-def prepare_learners(contest: EpochContest, split: Split) -> dict[str, tuple[EpochLearner, int]]:
-    """Build every contestant with its number of parameters."""
-    task, training = TASKS[contest.task], benchmark_training(contest)
-    hidden = contest.hidden
-    network = looped_mlp(task.inputs, hidden, task.classes, contest.activation)
+def prepare_entrants(contest: EpochContest, split: Split) -> dict[str, Entrant]:
+    """Build every contestant."""
+    training, network = benchmark_training(contest), contest.looped()
     params = initial_params(network, np.random.default_rng(SEED))
-    sizes = (task.inputs, hidden, hidden, task.classes)
-    forward = sum(a * b + b for a, b in pairwise(sizes))
-    steps = training.settled.max_steps
-    return {
-        BACKPROP: (feedforward(sizes, split, training), forward),
-        EQPROP: (EqPropLearner(NumbaBackend(network, params), split, training), network.size),
-        EQPROP_TORCH: (
-            EqPropLearner(TorchBackend(network, params, "cpu"), split, training),
-            network.size,
+    deep = layered(contest.sizes, contest.activation)
+    deep_params = initial_params(deep, np.random.default_rng(SEED))
+    entrants = {
+        BACKPROP: Entrant(
+            feedforward(contest.sizes, split, training), deep.size, lambda: backprop_macs(deep)
         ),
-        BPTT: (unrolled(network, params, steps, split, training), network.size),
-        SHORT_BPTT: (unrolled(network, params, SHORT_STEPS, split, training), network.size),
+        EQPROP: relaxing(EqPropLearner(NumbaBackend(network, params), split, training), network),
+        LAYERED: relaxing(EqPropLearner(NumbaBackend(deep, deep_params), split, training), deep),
+        EQPROP_TORCH: relaxing(
+            EqPropLearner(TorchBackend(network, params, "cpu"), split, training), network
+        ),
     }
+    for name, steps in ((BPTT, training.settled.max_steps), (SHORT_BPTT, SHORT_STEPS)):
+        learner = unrolled(network, params, steps, split, training)
+        floor = unrolled_macs(network, steps)
+        entrants[name] = Entrant(learner, network.size, lambda floor=floor: floor)  # type: ignore[misc]
+    return entrants
+
+
+def relaxing(learner: EqPropLearner, network: Network) -> Entrant:
+    """Return the entrant that trains a network by EqProp."""
+    return Entrant(learner, network.size, lambda: eqprop_macs(network, learner.took))
 
 
 def measure_epochs(
@@ -132,67 +157,75 @@ def measure_epochs(
 ) -> list[Race]:
     """Train all contestants, epoch by epoch in turn; the first number of threads goes all the way.
 
-    A contestant that has reached the accuracy stops, once it has been timed often enough.
+    A contestant that has reached the accuracy stops, once it has been timed often enough. With a
+    further batch size EqProp and backprop are timed alone.
     """
     races: list[Race] = []
+    few = replace(contest, epochs=contest.timed_epochs)
     for count in threads:
-        limit = contest.epochs if count == threads[0] else contest.timed_epochs
         with fixed_threads(count):
-            races += _run_races(contest, split, count, limit, on_round)
+            races += _run_races(
+                contest if count == threads[0] else few, split, count, on_round, None
+            )
+            if contest.further_batch is not None:
+                other = replace(few, batch_size=contest.further_batch)
+                races += _run_races(other, split, count, on_round, TWINS)
     return races
 
 
 def _run_races(
-    contest: EpochContest, split: Split, threads: int, limit: int, on_round: Callable[[str], None]
+    contest: EpochContest,
+    split: Split,
+    threads: int,
+    on_round: Callable[[str], None],
+    only: Sequence[str] | None,
 ) -> list[Race]:
-    learners = prepare_learners(contest, split)
-    seconds: dict[str, list[float]] = {name: [] for name in learners}
-    accuracies: dict[str, list[float]] = {name: [] for name in learners}
     _warm_up(split, contest)
-    for number in range(limit):
-        for name, (learner, _) in learners.items():
-            reached = max(accuracies[name], default=0.0) >= contest.accuracy
-            if reached and number >= contest.timed_epochs and name != BACKPROP:
-                continue  # backprop goes on: the ratios of the others need its rounds
-            on_round(f"epoch {number + 1}, {threads} thread(s): {name}")
-            seconds[name].append(seconds_of(learner.train_epoch))
-            accuracies[name].append(learner.accuracy())
-        done = all(max(found) >= contest.accuracy for found in accuracies.values())
-        if done and number + 1 >= contest.timed_epochs:
-            break
-    return [
-        _race(name, threads, *learners[name], seconds, accuracies[name], contest.accuracy)
-        for name in learners
-    ]
+    entrants = prepare_entrants(contest, split)
+    chosen = {name: e for name, e in entrants.items() if only is None or name in only}
+
+    def is_done(name: str, courses: Mapping[str, Course]) -> bool:
+        # Backprop goes on while others do: their ratios need its rounds.
+        asked = courses if name == BACKPROP else (name,)
+        reached = [courses[other].accuracies for other in asked]
+        return all(len(r) >= contest.timed_epochs and max(r) >= contest.accuracy for r in reached)
+
+    learners = {name: entrant.learner for name, entrant in chosen.items()}
+    title = f"batch {contest.batch_size}, "
+    courses = train_in_turns(
+        learners, contest.epochs, threads, lambda note: on_round(title + note), is_done
+    )
+    return [_race(name, threads, contest, chosen, courses) for name in chosen]
 
 
 def _race(
     name: str,
     threads: int,
-    learner: EpochLearner,
-    parameters: int,
-    seconds: dict[str, list[float]],
-    accuracies: list[float],
-    goal: float,
+    contest: EpochContest,
+    entrants: dict[str, Entrant],
+    courses: dict[str, Course],
 ) -> Race:
-    own = np.array(seconds[name])
-    ratios = own / np.array(seconds[BACKPROP])[: len(own)]
-    reached = next((k + 1 for k, found in enumerate(accuracies) if found >= goal), None)
+    own, course, macs = entrants[name], courses[name], entrants[name].macs()
+    goal = contest.accuracy
+    reached = next((k + 1 for k, found in enumerate(course.accuracies) if found >= goal), None)
     return Race(
         name,
         threads,
-        parameters,
-        spread(own),
-        spread(ratios),
-        tuple(accuracies),
+        contest.batch_size,
+        own.parameters,
+        macs,
+        macs / entrants[BACKPROP].macs(),
+        spread(course.seconds),
+        course.over(courses[BACKPROP]),
+        tuple(course.accuracies),
         reached,
-        float(own[:reached].sum()) if reached else None,
-        learner.note,
+        sum(course.seconds[:reached]) if reached else None,
+        own.learner.note,
     )
 
 
 def _warm_up(split: Split, contest: EpochContest) -> None:
     """Compile the kernels and wake the libraries on a few batches, which are not timed."""
     few = replace(split, x_train=split.x_train[:256], y_train=split.y_train[:256])
-    for learner, _ in prepare_learners(contest, few).values():
-        learner.train_epoch()
+    for entrant in prepare_entrants(contest, few).values():
+        entrant.learner.train_epoch()

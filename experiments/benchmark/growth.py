@@ -18,7 +18,7 @@ from experiments.benchmark.probe import LearnerName, Setting, TrainingFootprint
 from experiments.benchmark.timing import Spread, spread
 
 ROOT = Path(__file__).parents[2]
-LEARNERS: tuple[LearnerName, ...] = ("eqprop", "bptt")
+LEARNERS: tuple[LearnerName, ...] = ("eqprop", "backprop", "bptt")
 
 FIRST_STEP = """
 import numpy as np
@@ -45,19 +45,24 @@ class Sweep:
 # for each core at once: the training there is large enough.
 BASES: dict[str, dict[str, int]] = {
     "steps": {"inputs": 2048, "batch": 256},
-    "depth": {"width": 128},
+    "width": {"steps": 10, "batch": 32},
+    "depth": {"width": 128, "batch": 1024},
 }
 """What differs from the default setting along an axis."""
 
 WHOLE = Sweep(
     {
         "steps": (10, 30, 100, 300, 1000),
-        "width": (64, 128, 256, 512, 1024),
-        "depth": (2, 4, 8),
-        "batch": (32, 128, 512),
+        "width": (256, 512, 1024, 2048, 4096, 8192),
+        "depth": (1, 2, 4, 8, 16),
+        "batch": (1, 16, 128, 1024, 4096),
     }
 )
-QUICK = Sweep({"steps": (10, 100), "width": (64, 256)}, starts=2, cold=False)
+QUICK = Sweep(
+    {"steps": (10, 100), "width": (64, 256), "depth": (1, 4), "batch": (1, 128)},
+    starts=2,
+    cold=False,
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ class FirstStep:
 def measure_growth(
     sweep: Sweep, threads: int, on_point: Callable[[str], None]
 ) -> list[GrowthPoint]:
-    """Measure every point of every axis for EqProp and BPTT."""
+    """Measure every point of every axis for EqProp, backprop and BPTT."""
     points = []
     for axis, values in sweep.axes.items():
         for value in values:

@@ -7,7 +7,6 @@ Adam, the cosine schedule, the batch size and the order of the samples are the s
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 
@@ -22,24 +21,11 @@ from engine.learning.spectral import SpectralCap, starting_vectors
 from engine.learning.training import Training, train_step
 from engine.model.network import Network
 from engine.model.params import Params
+from experiments.benchmark.work import StepsTaken
 from experiments.tasks import Split
 
 TRIAL_STEPS = 40
 """Updates with each implementation of torch's Adam, to take the faster."""
-
-
-class EpochLearner(Protocol):
-    """Something that trains epoch by epoch."""
-
-    @property
-    def note(self) -> str:
-        """What is worth saying about how it trained."""
-
-    def train_epoch(self) -> None:
-        """Go once through the training part."""
-
-    def accuracy(self) -> float:
-        """Return the share of right answers on the validation part."""
 
 
 class EqPropLearner:
@@ -53,11 +39,22 @@ class EqPropLearner:
         self._total = training.epochs * -(-len(self._y) // training.batch_size)
 
     @property
-    def note(self) -> str:
+    def took(self) -> StepsTaken:
         """How many steps the free and the nudged phases took in the last epoch."""
         free, nudged = np.mean(self._steps, axis=0)
         nudges = sum(beta != 0.0 for beta, _ in self._training.phases(self._backend))
-        return f"{free:.1f} + {nudges} x {nudged:.1f} steps"
+        way, _ = self._training.relaxations(self._backend)
+        several = (
+            len(self._backend.network.layers) > 1
+        )  # one layer has no others to take turns with
+        return StepsTaken(free, nudged, nudges, several and way.solver == "sweeps")
+
+    @property
+    def note(self) -> str:
+        """The steps, in a few words."""
+        took = self.took
+        kind = "sweeps" if took.sweeps else "steps"
+        return f"{took.free:.1f} + {took.nudges} x {took.nudged:.1f} {kind}"
 
     def train_epoch(self) -> None:
         """Go once through the training part."""

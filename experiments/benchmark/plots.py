@@ -1,16 +1,14 @@
-"""The plot of the benchmark: the floor, the epochs, and the growth with the number of steps."""
+"""The plot of the benchmark at a glance: the floor and the epochs."""
 
 from collections.abc import Sequence
 
 import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from experiments.benchmark.epochs import BACKPROP, Race
 from experiments.benchmark.floor import FloorCell
 from experiments.benchmark.goals import FLOOR
-from experiments.benchmark.growth import GrowthPoint
 from experiments.reporting.document import Figure
 from experiments.reporting.plot_style import (
     BLUE,
@@ -29,11 +27,10 @@ from experiments.reporting.plot_style import (
 
 PATH = "plots/benchmark"
 COLOURS = {"Settle, numba": BLUE, "torch eager": VERMILION, "torch.compile": ORANGE}
-LEARNERS = {"eqprop": BLUE, "bptt": VERMILION}
 
 
 def draw_benchmark(
-    cells: Sequence[FloorCell], races: Sequence[Race], points: Sequence[GrowthPoint]
+    cells: Sequence[FloorCell], races: Sequence[Race]
 ) -> tuple[Figure, bytes] | None:
     """Draw one panel for each part that ran; return the figure of the report and its PNG."""
     titles = []
@@ -41,9 +38,6 @@ def draw_benchmark(
         titles.append("30 steps over bare products")
     if races:
         titles.append("An epoch over backprop's")
-    steps = [point for point in points if point.axis == "steps"]
-    if steps:
-        titles += ["Extra memory, MB", "Training step, ms"]
     if not titles:
         return None
     with matplotlib.rc_context(STYLE):
@@ -54,10 +48,8 @@ def draw_benchmark(
             _floor_panel(next(free), cells)
         if races:
             _races_panel(next(free), races)
-        if steps:
-            _steps_panel(next(free), steps, "extra", 1e-6)
-            _steps_panel(next(free), steps, "seconds", 1e3)
-        _explain(drawing, bool(cells), bool(steps))
+        if cells:
+            add_legend(drawing, [(name, colour, "-") for name, colour in COLOURS.items()])
         svg = to_svg(drawing)
         png = to_png(drawing)
     figure = Figure(
@@ -87,11 +79,12 @@ def _floor_panel(axes: Axes, cells: Sequence[FloorCell]) -> None:
                 axes.plot(*zip(*line, strict=True), color=colour, alpha=shade, marker=".")
     axes.axhline(FLOOR, color=SOFT, linestyle=DOTTED, linewidth=1)
     axes.set_xlabel("width")
-    _set_logarithmic(axes, sorted({cell.width for cell in cells}))
+    set_logarithmic(axes, sorted({cell.width for cell in cells}))
 
 
 def _races_panel(axes: Axes, races: Sequence[Race]) -> None:
-    first = [r for r in races if r.threads == races[0].threads and r.contestant != BACKPROP]
+    place = (races[0].threads, races[0].batch)
+    first = [r for r in races if (r.threads, r.batch) == place and r.contestant != BACKPROP]
     for k, race in enumerate(reversed(first)):
         colour = BLUE if race.contestant.startswith("EqProp") else VERMILION
         axes.barh(k, race.ratio.median, color=colour, height=0.6)
@@ -101,19 +94,7 @@ def _races_panel(axes: Axes, races: Sequence[Race]) -> None:
     axes.set_xlabel("times an epoch of backprop")
 
 
-def _steps_panel(axes: Axes, points: Sequence[GrowthPoint], field: str, scale: float) -> None:
-    for learner, colour in LEARNERS.items():
-        line = [
-            (point.value, scale * getattr(point.footprint, field))
-            for point in points
-            if point.setting.learner == learner
-        ]
-        axes.plot(*zip(*line, strict=True), color=colour, marker=".")
-    axes.set_xlabel("steps of each phase")
-    _set_logarithmic(axes, sorted({point.value for point in points}))
-
-
-def _set_logarithmic(axes: Axes, values: Sequence[int]) -> None:
+def set_logarithmic(axes: Axes, values: Sequence[int]) -> None:
     """Make both axes logarithmic with numbers as they are written: no powers, no markup."""
     axes.set(xscale="log", yscale="log")
     axes.set_xticks(values, [str(value) for value in values])
@@ -122,11 +103,3 @@ def _set_logarithmic(axes: Axes, values: Sequence[int]) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_formatter(NullFormatter())
         axis.set_minor_locator(NullLocator())
-
-
-def _explain(drawing: Drawing, floor: bool, growth: bool) -> None:
-    entries = [(name, colour, "-") for name, colour in COLOURS.items()] if floor else []
-    if growth:
-        entries += [("EqProp", BLUE, "area"), ("BPTT", VERMILION, "area")]
-    if entries:
-        add_legend(drawing, entries)

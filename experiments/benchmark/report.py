@@ -8,10 +8,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from experiments.benchmark.crossings import find_crossings
 from experiments.benchmark.goals import Goal, Measurements, judge_goals
 from experiments.benchmark.growth import GrowthPoint
-from experiments.benchmark.plots import PATH, draw_benchmark
+from experiments.benchmark.growth_plot import draw_growth
+from experiments.benchmark.plots import draw_benchmark
 from experiments.benchmark.report_tables import (
+    crossings_table,
+    defaults_table,
     exponents_table,
     first_call_table,
     first_step_table,
@@ -33,6 +37,7 @@ TITLE = "How fast Settle is"
 METHOD = (
     "In every round each contestant does the same work once, in turn; a ratio is taken within a "
     "round. Numbers are medians with quartiles.",
+    "An epoch is timed by the CPU with one thread, and by the clock with more.",
     "The first call of each, which compiles, loads and fills caches, is timed apart.",
     "BLAS and torch have the stated number of threads. Everything is float32.",
     "The bare products are 30 calls of np.dot with an output array. Torch eager does the same "
@@ -40,6 +45,9 @@ METHOD = (
     "Backprop is torch's own, on a feed-forward ReLU network of the same size, with the data as "
     "tensors and the faster of torch's Adam implementations. BPTT goes through all the steps that "
     "EqProp's free phase may take; a second one stops where EqProp stops on average.",
+    "Multiply-adds are counted from the products that a training step needs, with the steps that "
+    "EqProp took on average. Training() without settings has the samples, the order, the rate, the "
+    "batches and the schedule of its backprop.",
     "Convolutional networks: EqProp sweeps a fixed number of times, nudges once by a displacement "
     "and starts calibrated. In plain torch operations it does the same, without autograd. To "
     "tolerance it sweeps as often as the vision experiment has it. Smaller images get a border of "
@@ -66,12 +74,17 @@ class BenchmarkResults:
 
 def write_report(results: BenchmarkResults, folder: Path) -> None:
     """Write `report.md`, `report.html`, `results.json` and the plot."""
-    drawn = draw_benchmark(results.measured.cells, results.measured.races, results.points)
-    if drawn is not None:
-        figure, png = drawn
-        write_bytes(folder / f"{PATH}.png", png)
-        write_text(folder / f"{PATH}.svg", figure.svg)
-    document = build_document(results, None if drawn is None else drawn[0])
+    measured, points = results.measured, results.points
+    drawn = (
+        draw_benchmark(measured.cells, measured.races),
+        draw_growth(points, find_crossings(points)),
+    )
+    figures = []
+    for figure, png in filter(None, drawn):
+        write_bytes(folder / figure.path, png)
+        write_text((folder / figure.path).with_suffix(".svg"), figure.svg)
+        figures.append(figure)
+    document = build_document(results, figures)
     write_text(folder / "results.json", json.dumps(asdict(results), indent=1) + "\n")
     write_text(folder / "report.md", render_markdown(document))
     write_text(folder / "report.html", render_html(document))
@@ -95,8 +108,11 @@ def result_tables(results: BenchmarkResults) -> list[Table]:
         tables.append(first_call_table(measured.cells))
     if measured.races:
         tables.append(races_table(measured.races, measured))
+    if measured.defaults:
+        tables.append(defaults_table(measured.defaults, measured.task))
     if results.points:
         tables += [growth_table(results.points), exponents_table(measured.exponents)]
+        tables.append(crossings_table(find_crossings(results.points)))
     if measured.first_step is not None:
         tables.append(first_step_table(measured.first_step))
     if measured.images:
@@ -106,7 +122,7 @@ def result_tables(results: BenchmarkResults) -> list[Table]:
     return tables
 
 
-def build_document(results: BenchmarkResults, figure: Figure | None) -> Document:
+def build_document(results: BenchmarkResults, figures: Sequence[Figure]) -> Document:
     """Put the report in order."""
     reached = [goal for goal in results.goals if goal.reached]
     missed = dict.fromkeys(goal.what for goal in results.goals if goal.reached is False)
@@ -114,17 +130,22 @@ def build_document(results: BenchmarkResults, figure: Figure | None) -> Document
     lead = [f"{len(reached)} of {count} goals reached."]
     if missed:
         lead.append(f"Missed: {'; '.join(missed)}.")
-    machine = tuple((name, value) for name, value in results.machine.items())
     sections = [
-        Section("Goals", (goals_table(results.goals), *([figure] if figure else []))),
+        Section("Goals", (goals_table(results.goals), *figures)),
         Section("Measurements", tuple(result_tables(results))),
-        Section(
-            "How the numbers were made",
-            (
-                Bullets((*METHOD, *results.notes)),
-                Code(results.command),
-                Table("Machine", ("what", "value"), machine, text_columns=2),
-            ),
-        ),
+        making_section(results.command, results.machine, (*METHOD, *results.notes)),
     ]
     return Document(TITLE, tuple(lead), tuple(sections))
+
+
+def making_section(command: str, machine: Mapping[str, str], statements: Sequence[str]) -> Section:
+    """Say how the numbers of a report were made, by which command, and where."""
+    rows = tuple(machine.items())
+    return Section(
+        "How the numbers were made",
+        (
+            Bullets(tuple(statements)),
+            Code(command),
+            Table("Machine", ("what", "value"), rows, text_columns=2),
+        ),
+    )

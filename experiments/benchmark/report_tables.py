@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 
 from experiments.benchmark.convolution import ImageRace
+from experiments.benchmark.crossings import Crossing
+from experiments.benchmark.defaults import EPOCHS, SAMPLES, DefaultsRace
 from experiments.benchmark.epochs import Race
 from experiments.benchmark.floor import FloorCell
 from experiments.benchmark.goals import Goal, Measurements
 from experiments.benchmark.growth import Exponents, FirstStep, GrowthPoint
+from experiments.benchmark.growth_plot import TITLES
 from experiments.reporting.document import Badge, Cell, Table
 from experiments.reporting.number_text import NONE
 
@@ -83,8 +86,10 @@ def races_table(races: Sequence[Race], measured: Measurements) -> Table:
             (
                 race.contestant,
                 str(race.threads),
+                str(race.batch),
                 race.epoch_seconds.text(),
                 race.ratio.text(),
+                f"{race.macs_ratio:.2f}\n({race.macs / 1e6:.2f} million)",
                 f"{100 * max(race.accuracies):.2f}",
                 str(race.epochs_to_accuracy or NONE),
                 f"{reached:.1f}" if reached is not None else NONE,
@@ -96,58 +101,103 @@ def races_table(races: Sequence[Race], measured: Measurements) -> Table:
         (
             "contestant",
             "threads",
+            "batch",
             "epoch, s",
             "times backprop",
+            "times its multiply-adds",
             "best, %",
             f"epochs to {measured.accuracy:.0%}",
             "seconds to it",
             "note",
         ),
         tuple(rows),
-        f"One epoch of each in turn; {min(sizes):,} to {max(sizes):,} parameters. Accuracies are "
-        "on the validation part, and the seconds to one are those of training alone.",
+        f"One epoch of each in turn; {min(sizes):,} to {max(sizes):,} parameters. Multiply-adds "
+        "are those that one sample needs in a training step, EqProp's with the steps that it took. "
+        "Accuracies are on the validation part; the seconds to one are those of training alone.",
+    )
+
+
+def defaults_table(races: Sequence[DefaultsRace], task: str) -> Table:
+    """Return what training costs and reaches with no settings."""
+    rows: list[tuple[Cell, ...]] = [
+        (
+            race.contestant,
+            str(race.threads),
+            str(race.batch),
+            f"{race.parameters:,}",
+            race.seconds.text(),
+            race.ratio.text(),
+            f"{race.macs_ratio:.2f}",
+            f"{100 * race.accuracy:.2f}",
+            race.note,
+        )
+        for race in races
+    ]
+    return Table(
+        f"Training() without settings, on {task}",
+        (
+            "contestant",
+            "threads",
+            "batch",
+            "parameters",
+            "seconds for 10,000 samples",
+            "times backprop",
+            "times its multiply-adds",
+            "held out, %",
+            "note",
+        ),
+        tuple(rows),
+        f"One epoch of each in turn, {EPOCHS} epochs of at most {SAMPLES:,} samples; accuracies "
+        f"are those after the last, on {races[0].held_out:,} others. Batch {races[0].batch} is the "
+        "default.",
     )
 
 
 def growth_table(points: Sequence[GrowthPoint]) -> Table:
-    """Return seconds and memory of every point, EqProp and BPTT side by side."""
-    pairs: dict[tuple[str, int], dict[str, GrowthPoint]] = {}
+    """Return seconds and memory of every point, all learners side by side."""
+    found: dict[tuple[str, int], dict[str, GrowthPoint]] = {}
     for point in points:
-        pairs.setdefault((point.axis, point.value), {})[point.setting.learner] = point
-    rows: list[tuple[Cell, ...]] = []
-    for (axis, value), found in pairs.items():
-        entries: list[Cell] = [axis, f"{value:,}"]
-        for learner in ("eqprop", "bptt"):
-            print_ = found[learner].footprint
-            entries += [
-                f"{1e3 * print_.seconds:.1f}",
-                f"{print_.extra / MEGABYTE:.1f}",
-                f"{print_.peak / MEGABYTE:.0f}",
-            ]
-        rows.append(tuple(entries))
+        found.setdefault((point.axis, point.value), {})[point.setting.learner] = point
+    rows = tuple(
+        (axis, f"{value:,}", *(cell for name in TITLES for cell in _footprint(here.get(name))))
+        for (axis, value), here in found.items()
+    )
     return Table(
         "One training step",
-        (
-            "axis",
-            "value",
-            "EqProp, ms",
-            "extra, MB",
-            "peak, MB",
-            "BPTT, ms",
-            "extra, MB",
-            "peak, MB",
-        ),
-        tuple(rows),
-        "Each point in a process of its own. Extra is the peak of the resident memory while "
-        "training over that of the same process before it; peak is all of the process.",
+        ("axis", "value", *(f"{TITLES[name]}, {unit}" for name in TITLES for unit in ("ms", "MB"))),
+        rows,
+        "Each point in a process of its own; with one thread by CPU time. Memory is the peak of "
+        "the resident memory while training over that of the same process before it. Of depth one "
+        "EqProp and BPTT have the looped network, and backprop two layers.",
+        text_columns=1,
+    )
+
+
+def _footprint(point: GrowthPoint | None) -> tuple[str, str]:
+    if point is None:
+        return NONE, NONE
+    return f"{1e3 * point.footprint.seconds:.1f}", f"{point.footprint.extra / MEGABYTE:.1f}"
+
+
+def crossings_table(crossings: Sequence[Crossing]) -> Table:
+    """Return where EqProp needs less than its rivals."""
+    rows = tuple(
+        (c.quantity, c.axis, TITLES[c.rival], c.text(), f"{c.first:.2f} to {c.last:.2f}")
+        for c in crossings
+    )
+    return Table(
+        "Where EqProp needs less",
+        ("what", "axis", "than", "where", "EqProp / rival, first to last"),
+        rows,
+        "Places lie on straight lines between the logarithms of measured points.",
+        text_columns=4,
     )
 
 
 def exponents_table(exponents: Sequence[Exponents]) -> Table:
     """Return the fitted exponents."""
-    titles = {"eqprop": "EqProp", "bptt": "BPTT"}
     rows = tuple(
-        (e.axis, titles[e.learner], f"{e.time:.2f}", f"{e.memory:.2f}", f"± {100 * e.flatness:.1f}")
+        (e.axis, TITLES[e.learner], f"{e.time:.2f}", f"{e.memory:.2f}", f"± {100 * e.flatness:.1f}")
         for e in exponents
     )
     return Table(

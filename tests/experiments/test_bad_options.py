@@ -48,6 +48,7 @@ OPTIONS = {
     "--track": (COUNTS, {"verify"}),
     "--threads": (COUNTS, {"benchmark"}),
     "--part": (("", "x"), {"benchmark"}),
+    "--against": (("", ".", "absent", "x" * 300), {"benchmark"}),
     "--minutes": (("nan", "inf", "0", "-1", "x", ""), {"fuzz"}),
     "--property": (("", "x"), {"fuzz"}),
     "--updates": (COUNTS, {"addition cell", "addition energy"}),

@@ -1,0 +1,1 @@
+"""Two versions of Settle, timed in turns: which is faster?"""
