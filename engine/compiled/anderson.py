@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 
-from engine.compiled.compiler import compiled
-from engine.compiled.program import ACTIVATION, RELU, TANH, part_of, row_of
-from engine.compiled.relaxation import begin, retire, store, take_step
+from engine.compiled.addresses import call
+from engine.compiled.compiler import compiled, inner
+from engine.compiled.parts import clear, copy, part
+from engine.compiled.program import ACTIVATION, OFFSET, RELU, SIZE, TANH
+from engine.compiled.relaxation import begin, retire, store
 
 
 @compiled
@@ -46,7 +48,7 @@ def mixing_weights(gram, system, weights, count):
     return True
 
 
-@compiled
+@inner
 def _remember(net, work, row, sample, past):
     """Add the row's state and gap to the history of its sample."""
     memory = past.gaps.shape[1]
@@ -54,13 +56,14 @@ def _remember(net, work, row, sample, past):
     past.newest[sample] = slot
     past.kept[sample] = min(past.kept[sample] + 1, memory)
     past.best[sample] = work.residual[row]
-    for layer in net.layers:
-        old = row_of(work.before, len(work.order), layer, row)
-        new = row_of(work.state, len(work.order), layer, row)
-        part_of(past.plain[sample], layer)[:] = new
-        part_of(past.states[sample, slot], layer)[:] = old
-        gap = part_of(past.gaps[sample, slot], layer)
-        for j in range(gap.size):
+    for k in range(len(net.layers)):
+        offset, size = net.layers[k, OFFSET], net.layers[k, SIZE]
+        first = len(work.order) * offset + row * size
+        old, new = part(work.before, first, size), part(work.state, first, size)
+        copy(new, part(past.plain[sample], offset, size))
+        copy(old, part(past.states[sample, slot], offset, size))
+        gap = part(past.gaps[sample, slot], offset, size)
+        for j in range(size):
             gap[j] = new[j] - old[j]
     for j in range(past.kept[sample]):
         product = np.dot(past.gaps[sample, slot], past.gaps[sample, j])
@@ -68,14 +71,16 @@ def _remember(net, work, row, sample, past):
         past.gram[sample, j, slot] = product
 
 
-@compiled
+@inner
 def _step_plainly(net, work, row, sample, past):
     """Replace the row's state by the last `T(s)` of its sample."""
-    for layer in net.layers:
-        row_of(work.state, len(work.order), layer, row)[:] = part_of(past.plain[sample], layer)
+    for k in range(len(net.layers)):
+        offset, size = net.layers[k, OFFSET], net.layers[k, SIZE]
+        state = part(work.state, len(work.order) * offset + row * size, size)
+        copy(part(past.plain[sample], offset, size), state)
 
 
-@compiled
+@inner
 def _mix(net, stage, work, row, sample, past):
     """Replace the row's state by the mixture `sum w_i (s_i + gap_i)`.
 
@@ -85,23 +90,25 @@ def _mix(net, stage, work, row, sample, past):
     if not mixing_weights(past.gram[sample], past.system, past.weights, count):
         _step_plainly(net, work, row, sample, past)
         return
-    for layer in net.layers:
-        low = -1.0 if layer[ACTIVATION] == TANH else 0.0
-        high = math.inf if layer[ACTIVATION] == RELU else 1.0
-        state = row_of(work.state, len(work.order), layer, row)
-        state[:] = 0
+    for k in range(len(net.layers)):
+        offset, size = net.layers[k, OFFSET], net.layers[k, SIZE]
+        activation = net.layers[k, ACTIVATION]
+        low = -1.0 if activation == TANH else 0.0
+        high = math.inf if activation == RELU else 1.0
+        state = part(work.state, len(work.order) * offset + row * size, size)
+        clear(state)
         for i in range(count):
-            old = part_of(past.states[sample, i], layer)
-            gap = part_of(past.gaps[sample, i], layer)
-            for j in range(state.size):
+            old = part(past.states[sample, i], offset, size)
+            gap = part(past.gaps[sample, i], offset, size)
+            for j in range(size):
                 state[j] += past.weights[i] * (old[j] + gap[j])
         if len(stage.origin) == 0:
-            for j in range(state.size):
+            for j in range(size):
                 state[j] = min(max(state[j], low), high)
 
 
 @compiled
-def relax_anderson(net, stage, start, first, work, past, tolerance, max_steps, ended):
+def relax_anderson(step_at, net, stage, start, first, work, past, tolerance, max_steps, ended):
     """Relax by mixing the last steps of each sample.
 
     A mixture whose residual is above the one before it is undone: the sample takes the plain step
@@ -110,7 +117,7 @@ def relax_anderson(net, stage, start, first, work, past, tolerance, max_steps, e
     rows = begin(net, stage, start, first, work)
     count = rows // len(stage.betas)
     for step in range(1, max_steps + 1):
-        take_step(net, stage, work, rows)
+        call(step_at, net, stage, work, rows, False)
         rows = retire(net, stage, work, tolerance, step, rows, ended)
         if rows == 0:
             return

@@ -12,6 +12,7 @@ from engine.border import checked
 from engine.compiled.anderson import relax_anderson
 from engine.compiled.buffers import new_buffers, new_history, new_program, new_results
 from engine.compiled.functions import activate, find_anchor
+from engine.compiled.linking import step_at
 from engine.compiled.local_rule import add_energy, add_energy_difference
 from engine.compiled.lowering import Tables, tables_of, turns_of
 from engine.compiled.products import add_product, new_edge
@@ -162,7 +163,9 @@ class NumbaBackend(Backend):
             targets = np.empty((len(clamped.drive), 0), self.dtype)
         turns = turns_of(self.network, relaxation.solver, nudged=betas[0] != 0.0)
         nudges = np.array(betas, self.dtype)
-        return Stage(clamped.drive, targets, nudges, known, nothing, turns, refresh=False)
+        return Stage(
+            clamped.drive, targets, nudges, known, nothing, turns, int(turns.max()), refresh=False
+        )
 
     def _find_anchor(
         self, net: Program, stage: Stage, origin: FloatArray, rows: slice, anchor: FloatArray
@@ -172,7 +175,9 @@ class NumbaBackend(Backend):
         if not len(drive):
             drive = np.empty_like(origin)
             work = new_buffers(self.network, self._tables, rows.stop - rows.start, self.dtype)
-            at_once = stage._replace(betas=stage.betas[:1], turns=np.zeros_like(stage.turns))
+            at_once = stage._replace(
+                betas=stage.betas[:1], turns=np.zeros_like(stage.turns), last_turn=0
+            )
             find_drive(net, at_once, origin, rows.start, work, drive)
         find_anchor(net.layers, stage.clamped, drive, rows.start, rows.stop, anchor)
 
@@ -188,7 +193,7 @@ class NumbaBackend(Backend):
         """Run the solver on a block of samples, all their betas, with buffers of its own."""
         count = (rows.stop - rows.start) * len(stage.betas)
         work = new_buffers(self.network, self._tables, count, self.dtype)
-        begin = (net, stage, start, rows.start, work)
+        begin = (step_at(net, stage, work), net, stage, start, rows.start, work)
         limits = (relaxation.tolerance, relaxation.max_steps, ended)
         if relaxation.solver == "anderson":
             past = new_history(self.network, count, relaxation.memory, self.dtype)

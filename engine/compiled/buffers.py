@@ -4,11 +4,12 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray, IntArray
-from engine.compiled.compiler import address_of
+from engine.compiled.addresses import address_of
+from engine.compiled.linking import calls_of
 from engine.compiled.lowering import Own, Tables
-from engine.compiled.messages import pack_weights
-from engine.compiled.products import new_edge
+from engine.compiled.products import new_edge, pack
 from engine.compiled.program import Buffers, History, Program, Results
+from engine.compiled.registry import kinds_of
 from engine.model.network import Network
 from engine.model.params import Params
 
@@ -34,9 +35,12 @@ def new_program(params: Params, tables: Tables) -> Program:
     """Return the network with its matrices packed, as the parameters are now."""
     theta, room = params.theta, np.empty(tables.packed, params.theta.dtype)
     own, sizes, constants = _own_tables(tables.own, params)
+    calls = calls_of(theta.dtype, len(tables.places) > 0)
     links = (tables.layers, tables.messages, tables.runs, tables.places)
-    net = Program(theta, room, *links, own, tables.ends, sizes, constants, tables.readout)
-    pack_weights(net)
+    net = Program(theta, room, *links, own, tables.ends, sizes, constants, tables.readout, calls)
+    for start, inner, columns, turned, place in tables.matrices:
+        block = theta[start : start + inner * columns].reshape(inner, columns)
+        pack(block.T if turned else block, room[place:])
     return net
 
 
@@ -59,7 +63,7 @@ def _own_tables(own: tuple[Own, ...], params: Params) -> tuple[IntArray, IntArra
             held,
             held + known.size,
         )
-        rows.append((address_of(one.kernels.drive, dtype), *spans))
+        rows.append((address_of(one.kernels.drive, kinds_of(dtype)), *spans))
         ends, told, held = spans[1::2]
     return np.array(rows, np.int64), np.concatenate(sizes), np.concatenate(constants)
 

@@ -1,4 +1,4 @@
-"""How kernels are compiled and cached, and how one is called that is known only by its address.
+"""How kernels are compiled and cached.
 
 numba's cache looks at the file of a function, not at those of the functions that it calls, nor at
 the classes of its arguments. The kernels lie in several files, so their caches lie in a folder that
@@ -6,18 +6,15 @@ is named after the contents of all of them: an edit anywhere compiles anew what 
 """
 
 import hashlib
+import logging
 import shutil
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from numba import config, from_dtype, njit, types
-from numba.core import cgutils
+from numba import config, njit
+from numba.core import event
 from numba.core.caching import IndexDataCacheFile
-from numba.extending import intrinsic
 
 PLAIN = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
 """Whether everything runs as plain Python, without the compiler."""
@@ -31,20 +28,52 @@ def contents(*paths: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+class _Notice(event.Listener):
+    """Says once in a process that kernels are compiled, if one of them is not in the cache."""
+
+    def __init__(self) -> None:
+        self.kernels: set[Callable[..., Any]] = set()
+        self._said = False
+
+    def on_start(self, event: Any) -> None:
+        """Hear that numba begins to compile a function."""
+        if self._said or event.data["dispatcher"].py_func not in self.kernels:
+            return
+        self._said = True
+        # A warning, which Python shows on stderr also where no logging is set up.
+        logging.getLogger("engine").warning(
+            "Settle compiles its kernels, which takes some seconds; the next run finds them in the "
+            "cache."
+        )
+
+    def on_end(self, event: Any) -> None:
+        """Hear that it is done."""
+
+
+_notice = _Notice()
+event.register("numba:compile", _notice)
+
 FOLDER = "kernels-"
 _CONTENTS = contents(*Path(__file__).parent.glob("*.py"))
 
 
-def compiled(function: Callable[..., Any]) -> Any:
+def compiled(function: Callable[..., Any], *, allocates: bool = False, **options: Any) -> Any:
     """Compile a function when it is first called with new types, or take it from the cache.
 
     Division by zero gives what IEEE 754 says: a branch that could raise would keep every loop with
     a division from being vectorised. Of fastmath only fused multiply-add: it keeps NaN, infinity
-    and the order of sums.
+    and the order of sums. References are counted only where a function `allocates`: without counts
+    it takes half the time to compile, and returns no array.
     """
     if hasattr(function, "overloads"):  # it is compiled already
         return function
-    return cached(function, _CONTENTS, error_model="numpy", fastmath={"contract"})
+    rounding = {"error_model": "numpy", "fastmath": {"contract"}}
+    return cached(function, _CONTENTS, _nrt=allocates, **rounding, **options)
+
+
+def inner(function: Callable[..., Any]) -> Any:
+    """Compile a function that only compiled ones call: it gets no way in from Python."""
+    return compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def cached(function: Callable[..., Any], of: str, **options: Any) -> Any:
@@ -56,6 +85,7 @@ def cached(function: Callable[..., Any], of: str, **options: Any) -> Any:
     kernel: Any = njit(nogil=True, cache=kept, **options)(function)
     if kept and not PLAIN:
         _move_cache(kernel._cache, of)
+        _notice.kernels.add(function)
     return kernel
 
 
@@ -69,54 +99,3 @@ def _move_cache(cache: Any, of: str) -> None:
     cache._cache_path = str(folder)
     stamp = cache._impl.locator.get_source_stamp()
     cache._cache_file = IndexDataCacheFile(str(folder), cache._impl.filename_base, stamp)
-
-
-def signature(dtype: npt.DTypeLike) -> Any:
-    """Return the types that `call` hands over, for numbers of a precision."""
-    numbers, whole = (
-        types.Array(from_dtype(np.dtype(dtype)), 1, "C"),
-        types.Array(types.intp, 1, "C"),
-    )
-    return types.void(numbers, whole, types.intp, whole, numbers, numbers, numbers)
-
-
-_plain_functions: list[Callable[..., None]] = []
-
-
-@cache  # which keeps the kernel: its code would be freed with it
-def address_of(kernel: Any, dtype: npt.DTypeLike) -> int:
-    """Return where a compiled function lies for numbers of a precision."""
-    if PLAIN:
-        _plain_functions.append(kernel)
-        return len(_plain_functions) - 1
-    kinds = signature(dtype)
-    kernel.compile(kinds)
-    result = kernel.overloads[kinds.args]
-    address: int = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
-    return address
-
-
-@intrinsic
-def _call(_, address, state, starts, rows, sizes, constants, scratch, into):
-    """Call the kernel at an address; see `engine.compiled.registry` for what it is handed."""
-
-    def generate(context, builder, signature, arguments):
-        (place, *values), kinds = arguments, signature.args[1:]
-        kind = context.call_conv.get_function_type(types.void, kinds)
-        kernel = builder.inttoptr(place, kind.as_pointer())
-        convention = context.call_conv
-        status, _ = convention.call_function(builder, kernel, types.void, kinds, values)
-        with cgutils.if_unlikely(builder, status.is_error):
-            convention.return_status_propagate(builder, status)
-        return context.get_dummy_value()
-
-    kinds = (state, starts, rows, sizes, constants, scratch, into)
-    return types.void(types.intp, *kinds), generate
-
-
-def _call_plainly(address, *arguments):
-    """Do the same without the compiler."""
-    _plain_functions[address](*arguments)
-
-
-call = _call_plainly if PLAIN else _call

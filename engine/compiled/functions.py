@@ -7,8 +7,9 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic, overload
 
-from engine.compiled.compiler import PLAIN, compiled
-from engine.compiled.program import ACTIVATION, HARD_SIGMOID, TANH, part_of
+from engine.compiled.compiler import PLAIN, compiled, inner
+from engine.compiled.parts import copy, part
+from engine.compiled.program import ACTIVATION, HARD_SIGMOID, OFFSET, SIZE, TANH
 
 # tanh x = x P(x^2) / Q(x^2) for |x| <= 8.5, a weighted least-squares fit for float32.
 _EDGE, _ONE = np.float32(8.5), np.float32(1.0)
@@ -142,7 +143,7 @@ def softmax_rows(scores):
 def softmax_columns(scores, peak):
     """Turn `scores (places, rows)` into shares over the places; `peak (rows,)` is scratch."""
     places, rows = scores.shape
-    peak[:] = scores[0]
+    copy(scores[0], peak)
     for j in range(1, places):
         for b in range(rows):
             peak[b] = peak[b] if scores[j, b] <= peak[b] else scores[j, b]
@@ -151,7 +152,7 @@ def softmax_columns(scores, peak):
             scores[j, b] -= peak[b]
     exponentials(scores.reshape(scores.size))
     total = peak
-    total[:] = scores[0]
+    copy(scores[0], total)
     for j in range(1, places):
         for b in range(rows):
             total[b] += scores[j, b]
@@ -160,13 +161,13 @@ def softmax_columns(scores, peak):
             scores[j, b] /= total[b]
 
 
-@compiled
-def bend(layer, drive, clamped, out):
+@inner
+def bend(activation, drive, clamped, out):
     """Write the activation of the whole drive, recurrent and clamped, to `out`."""
-    if layer[ACTIVATION] == TANH:
+    if activation == TANH:
         for j in range(out.size):
             out[j] = _tanh(drive[j] + clamped[j])
-    elif layer[ACTIVATION] == HARD_SIGMOID:
+    elif activation == HARD_SIGMOID:
         for j in range(out.size):
             h = drive[j] + clamped[j]
             out[j] = 0.0 if h < 0.0 else (1.0 if h > 1.0 else h)
@@ -176,19 +177,19 @@ def bend(layer, drive, clamped, out):
             out[j] = 0.0 if h < 0.0 else h
 
 
-@compiled
-def bend_further(layer, drive, anchor, out):
+@inner
+def bend_further(activation, drive, anchor, out):
     """Write `sigma(h + e) - sigma(h)` to `out`, for the drive `e` that comes on top of `h`.
 
     `anchor` is what `find_anchor` made of `h`. No two numbers of the size of a state are
     subtracted: however small `e` is, its relative error is that of a few roundings (the formulas
     are those of `engine.model.activation`).
     """
-    if layer[ACTIVATION] == TANH:
+    if activation == TANH:
         for j in range(out.size):
             a, t = anchor[j], _tanh(drive[j])
             out[j] = t * ((1 - a) * (1 + a)) / (1 + a * t)
-    elif layer[ACTIVATION] == HARD_SIGMOID:
+    elif activation == HARD_SIGMOID:
         for j in range(out.size):
             h, e = anchor[j], drive[j]
             if h <= 0.0:
@@ -213,12 +214,13 @@ def find_anchor(layers, clamped, drive, first, stop, anchor):
     That is tanh h where the activation is that, `h` itself elsewhere: `(samples, units)`.
     """
     for i in range(first, stop):
-        for layer in layers:
-            held, sent = part_of(clamped[i], layer), part_of(drive[i], layer)
-            out = part_of(anchor[i], layer)
-            for j in range(out.size):
+        for k in range(len(layers)):
+            offset, size = layers[k, OFFSET], layers[k, SIZE]
+            held, sent = part(clamped[i], offset, size), part(drive[i], offset, size)
+            out = part(anchor[i], offset, size)
+            for j in range(size):
                 h = held[j] + sent[j]
-                out[j] = _tanh(h) if layer[ACTIVATION] == TANH else h
+                out[j] = _tanh(h) if layers[k, ACTIVATION] == TANH else h
 
 
 @compiled
@@ -226,6 +228,7 @@ def activate(layers, clamped, out):
     """Write the activation of the drive `clamped (samples, units)` to `out`."""
     out[:] = 0
     for i in range(len(clamped)):
-        for layer in layers:
-            part = part_of(out[i], layer)
-            bend(layer, part, part_of(clamped[i], layer), part)
+        for k in range(len(layers)):
+            offset, size = layers[k, OFFSET], layers[k, SIZE]
+            bent = part(out[i], offset, size)
+            bend(layers[k, ACTIVATION], bent, part(clamped[i], offset, size), bent)

@@ -37,6 +37,7 @@ class Tables(NamedTuple):
     offsets: IntArray
     """Where those layers begin in a state."""
     readout: IntArray
+    matrices: tuple["Matrix", ...]
     packed: int
     largest: int
     """Units of the largest layer."""
@@ -44,6 +45,17 @@ class Tables(NamedTuple):
     """Numbers of the windows that are read at a time, at most."""
     work: int
     """Multiply-adds of one row in one step, about."""
+
+
+class Matrix(NamedTuple):
+    """A block of parameters `(inner, columns)` from `start` on, packed at a place of its own."""
+
+    start: int
+    inner: int
+    columns: int
+    turned: bool
+    """Whether it is packed as its transpose."""
+    place: int
 
 
 class Own(NamedTuple):
@@ -66,7 +78,17 @@ def tables_of(network: Network, itemsize: int) -> Tables:
     window = max((fan_in * at_once(fan_in, itemsize) for fan_in in fans), default=0)
     index = [layer.name for layer in network.layers]
     ends = np.array([index.index(name) for o in own for name in o.coupling.layers], np.int64)
-    tables = (layers, messages, runs, places, own, ends, layers[ends, OFFSET], readout)
+    tables = (
+        layers,
+        messages,
+        runs,
+        places,
+        own,
+        ends,
+        layers[ends, OFFSET],
+        readout,
+        tuple(packing.matrices),
+    )
     return Tables(*tables, packing.size, int(layers[:, SIZE].max()), window, work)
 
 
@@ -82,12 +104,14 @@ class _Packing:
 
     def __init__(self, itemsize: int) -> None:
         self.size, self._itemsize = 0, itemsize
+        self.matrices: list[Matrix] = []
 
-    def place(self, inner: int, columns: int) -> int:
-        """Return where a matrix begins."""
-        begin = self.size
-        self.size += packed_size((inner, columns), self._itemsize)
-        return begin
+    def place(self, start: int, link: Link, turned: bool) -> int:
+        """Return where the block of a link begins."""
+        shape = (link.fan_in, link.fan_out)
+        self.matrices.append(Matrix(start, *shape, turned, self.size))
+        self.size += packed_size(shape[::-1] if turned else shape, self._itemsize)
+        return self.matrices[-1].place
 
 
 def _message_table(network: Network, packing: _Packing) -> tuple[IntArray, IntArray, IntArray]:
@@ -104,12 +128,12 @@ def _message_table(network: Network, packing: _Packing) -> tuple[IntArray, IntAr
             places = np.concatenate([places, len(runs) + windows.places])
             runs = np.concatenate([runs, windows.runs])
         shape = (link.positions, link.fan_in, link.fan_out, gather)
-        place = packing.place(link.fan_in, link.fan_out)
-        rows.append((*ends, start, False, place, *shape))
+        place = packing.place(start, link, turned=False)
+        rows.append((*ends, False, place, *shape))
         if not link.tied:
-            place = packing.place(link.fan_out, link.fan_in)
-            rows.append((*ends[::-1], start, True, place, *shape))
-    return np.array(rows, np.int64).reshape(-1, 9), runs, places
+            place = packing.place(start, link, turned=True)
+            rows.append((*ends[::-1], True, place, *shape))
+    return np.array(rows, np.int64).reshape(-1, 8), runs, places
 
 
 def _layer_table(network: Network) -> IntArray:
@@ -141,14 +165,13 @@ def _readout_table(network: Network, packing: _Packing) -> IntArray:
     reading = network.reading
     layer = [layer.name for layer in network.layers].index(network.readout.layer)
     if reading is not None and reading.link is None:
-        return np.array((SQUARED_ERROR, layer, 0, 0, network.outputs, 0, 0, 1), np.int64)
+        return np.array((SQUARED_ERROR, layer, 0, network.outputs, 0, 0, 1), np.int64)
     if reading is None or reading.link is None or not _side_by_side(reading.link):
         kind = type(network.readout).__name__
         raise EngineError(f"the read-out {kind} has no compiled kernel.")
     weight, bias = network.blocks[reading.link.block], network.blocks[reading.bias]
-    shape = reading.link.fan_in, reading.link.fan_out
-    packed = packing.place(*shape), packing.place(*shape[::-1])
-    blocks = (weight.start, bias.start, reading.link.fan_out, *packed, reading.positions)
+    packed = [packing.place(weight.start, reading.link, turned) for turned in (False, True)]
+    blocks = (bias.start, reading.link.fan_out, *packed, reading.positions)
     return np.array((SOFTMAX, layer, *blocks), np.int64)
 
 

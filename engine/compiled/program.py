@@ -1,10 +1,10 @@
 """What the kernels are handed: a network as integer tables, a stage, buffers, results.
 
 One compiled signature for each precision serves every network. A *message* is one direction of a
-link (`engine.couplings.link`): its block, `(FAN_IN, FAN_OUT)` from `START` on, is read at
-`POSITIONS` places. `BACK` goes from the target of the link to its source. `GATHER` is where its
-places begin in the table of all of them; it is negative for a plain matrix, which reads its source
-as it lies. A coupling that is no link has a kernel of its own
+link (`engine.couplings.link`): its block `(FAN_IN, FAN_OUT)`, which lies packed from `PACKED` on,
+is read at `POSITIONS` places. `BACK` goes from the target of the link to its source. `GATHER` is
+where its places begin in the table of all of them; it is negative for a plain matrix, which reads
+its source as it lies. A coupling that is no link has a kernel of its own
 (`engine.compiled.registry`), at an `ADDRESS`.
 
 Batches are `(samples, units)`. `state`, `before` and `drive` hold the samples that still move as
@@ -14,15 +14,14 @@ when a sample has settled, the last row takes its place.
 
 from typing import Any, NamedTuple
 
-from engine.compiled.compiler import compiled
-
 # Columns of the tables.
 OFFSET, SIZE, ACTIVATION = range(3)  # layers
-SOURCE, TARGET, START, BACK, PACKED, POSITIONS, FAN_IN, FAN_OUT, GATHER = range(9)  # messages
+SOURCE, TARGET, BACK, PACKED, POSITIONS, FAN_IN, FAN_OUT, GATHER = range(8)  # messages
 ADDRESS, ENDS, ENDS_STOP, SIZES, SIZES_STOP, CONSTANTS, CONSTANTS_STOP = range(7)  # own kernels
-KIND, LAYER, WEIGHT, BIAS, OUTPUTS, PACKED_OUT, PACKED_BACK, PLACES = range(8)  # read-out
+KIND, LAYER, BIAS, OUTPUTS, PACKED_OUT, PACKED_BACK, PLACES = range(7)  # read-out
 SOFTMAX, SQUARED_ERROR = range(2)
 TANH, HARD_SIGMOID, RELU = range(3)
+PRODUCT, BEND, BEND_FURTHER, SEND_ON, SEND_BACK = range(5)  # calls
 
 
 class Program(NamedTuple):
@@ -45,6 +44,8 @@ class Program(NamedTuple):
     constants: Any
     """What they are told as numbers: their parameters, packed as they like it."""
     readout: Any
+    calls: Any
+    """Where the kernels lie that are called by their address."""
 
 
 class Stage(NamedTuple):
@@ -64,6 +65,8 @@ class Stage(NamedTuple):
     """States `(samples, units)` that are displaced; no row where states are iterated."""
     turns: Any
     """Turn in which each layer is updated, `(layers,)`, from 0 on."""
+    last_turn: Any
+    """The largest of them."""
     refresh: Any
     """Whether the drive that is handed on has to be that of the last state."""
 
@@ -130,23 +133,3 @@ class History(NamedTuple):
     best: Any
     kept: Any
     newest: Any
-
-
-@compiled
-def block(buffer, capacity, layer, rows):
-    """View the first `rows` samples of a layer as `(rows, size)`."""
-    start = capacity * layer[OFFSET]
-    return buffer[start : start + rows * layer[SIZE]].reshape((rows, layer[SIZE]))
-
-
-@compiled
-def row_of(buffer, capacity, layer, row):
-    """View one sample of a layer."""
-    start = capacity * layer[OFFSET] + row * layer[SIZE]
-    return buffer[start : start + layer[SIZE]]
-
-
-@compiled
-def part_of(sample, layer):
-    """View a layer in a sample `(units,)`."""
-    return sample[layer[OFFSET] : layer[OFFSET] + layer[SIZE]]

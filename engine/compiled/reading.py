@@ -2,8 +2,9 @@
 
 import math
 
-from engine.compiled.compiler import compiled
-from engine.compiled.products import add_product
+from engine.compiled.addresses import call
+from engine.compiled.compiler import compiled, inner
+from engine.compiled.parts import copy, part
 from engine.compiled.program import (
     BIAS,
     KIND,
@@ -13,17 +14,18 @@ from engine.compiled.program import (
     PACKED_BACK,
     PACKED_OUT,
     PLACES,
+    PRODUCT,
     SIZE,
     SQUARED_ERROR,
-    part_of,
-    row_of,
 )
 
 
-@compiled
+@inner
 def softmax_error(row, target, scale):
     """Turn the logits in `row` into `scale (p - y)`; return the cost `-sum_k y_k ln p_k`."""
-    peak = row.max()
+    peak = row[0]
+    for k in range(1, row.size):
+        peak = max(peak, row[k])
     total = cost = 0.0
     for k in range(row.size):
         shifted = row[k] - peak
@@ -38,58 +40,59 @@ def softmax_error(row, target, scale):
 @compiled
 def softmax_errors(logits, targets, costs):
     """Turn `logits (samples, outputs)` into `p - y` in place, and write the cost of each sample."""
+    one = costs.dtype.type(1)
     for i in range(len(logits)):
-        costs[i] = softmax_error(logits[i], targets[i], 1.0)
+        costs[i] = softmax_error(logits[i], targets[i], one)
 
 
-@compiled
-def _read(stage, work, layer, row):
-    """View the state of a row in a layer; that of a displaced one is first written to `read`."""
-    state = row_of(work.state, len(work.order), layer, row)
-    if len(stage.origin) == 0:
-        return state
-    s = work.read[row * layer[SIZE] : (row + 1) * layer[SIZE]]
-    origin = part_of(stage.origin[work.order[row] % len(stage.origin)], layer)
-    for j in range(s.size):
-        s[j] = origin[j] + state[j]
-    return s
+@inner
+def _read(net, stage, work, rows):
+    """Write the states of displaced rows to `work.read`: where they began, and how far they are."""
+    layer = net.readout[LAYER]
+    offset, size = net.layers[layer, OFFSET], net.layers[layer, SIZE]
+    for i in range(rows):
+        origin = part(stage.origin[work.order[i] % len(stage.origin)], offset, size)
+        state = part(work.state, len(work.order) * offset + i * size, size)
+        s = part(work.read, i * size, size)
+        for j in range(size):
+            s[j] = origin[j] + state[j]
 
 
-@compiled
+@inner
 def nudge(net, stage, work, rows):
     """Subtract `beta dC/ds` from the drive of the layer that is read out.
 
     A displaced sample is read where it is, with the rounding of a state: beta is a factor of it.
     """
-    capacity, samples = len(work.order), len(stage.targets)
-    layer = net.layers[net.readout[LAYER]]
-    size, outputs = layer[SIZE], net.readout[OUTPUTS]
+    samples, layer, outputs = len(stage.targets), net.readout[LAYER], net.readout[OUTPUTS]
+    first, size = len(work.order) * net.layers[layer, OFFSET], net.layers[layer, SIZE]
+    states, drive = part(work.state, first, rows * size), part(work.drive, first, rows * size)
+    if len(stage.origin) > 0:
+        _read(net, stage, work, rows)
+        states = work.read
     if net.readout[KIND] == SQUARED_ERROR:
         for i in range(rows):
             target = stage.targets[work.order[i] % samples]
             beta = stage.betas[work.order[i] // samples]
-            s = _read(stage, work, layer, i)
-            drive = row_of(work.drive, capacity, layer, i)
+            s, sent = part(states, i * size, size), part(drive, i * size, size)
             for j in range(size):
-                drive[j] -= beta * (s[j] - target[j])
+                sent[j] -= beta * (s[j] - target[j])
         return
-    s = work.state[capacity * layer[OFFSET] :]
-    if len(stage.origin) > 0:
-        s = work.read
-        for i in range(rows):
-            _read(stage, work, layer, i)
-    drive = work.drive[capacity * layer[OFFSET] :]
-    out, back = net.packed[net.readout[PACKED_OUT] :], net.packed[net.readout[PACKED_BACK] :]
     # The units of a place lie side by side: its rows are those of the places.
     places = net.readout[PLACES]
-    all_places, width = rows * places, size // places
-    error = work.error[: all_places * outputs]
-    slopes = error.reshape((all_places, outputs))
-    slopes[:] = net.theta[net.readout[BIAS] : net.readout[BIAS] + outputs]
-    add_product(s, all_places, width, out, error, outputs, outputs, work.edge)
-    for i in range(rows):
-        phase_of, sample = divmod(work.order[i], samples)
-        for p in range(places):
-            target = stage.targets[sample][p * outputs : (p + 1) * outputs]
-            softmax_error(slopes[i * places + p], target, -stage.betas[phase_of])
-    add_product(error, all_places, outputs, back, drive, width, width, work.edge)
+    width, bias = size // places, part(net.theta, net.readout[BIAS], outputs)
+    for i in range(rows * places):
+        copy(bias, part(work.error, i * outputs, outputs))
+    _multiply(net, work, states, rows * places, width, net.readout[PACKED_OUT], work.error, outputs)
+    for i in range(rows * places):
+        phase_of, sample = divmod(work.order[i // places], samples)
+        target = part(stage.targets[sample], i % places * outputs, outputs)
+        softmax_error(part(work.error, i * outputs, outputs), target, -stage.betas[phase_of])
+    _multiply(net, work, work.error, rows * places, outputs, net.readout[PACKED_BACK], drive, width)
+
+
+@inner
+def _multiply(net, work, rows_of, rows, inner, place, into, columns):
+    """Add a product with the packed matrix at a place to `into (rows, columns)`."""
+    packed = net.packed[place:]
+    call(net.calls[PRODUCT], rows_of, rows, inner, packed, into, columns, columns, work.edge)

@@ -17,10 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from numba import types
 
 from engine.arrays import FloatArray, IntArray
 from engine.border import checked
 from engine.compiled import attention, memory, pooling
+from engine.compiled.addresses import Kinds, array_of
 from engine.compiled.compiler import compiled
 from engine.couplings.attention import Attention, Hopfield
 from engine.couplings.convolution import Convolution
@@ -65,8 +68,16 @@ _REGISTRY: dict[type, Kernels] = {
 @checked
 def register(kind: type, kernels: Kernels) -> None:
     """Let the compiled backend run couplings of exactly this class; a subclass needs its own."""
-    drive, correlate = compiled(kernels.drive), compiled(kernels.correlate)
+    drive, correlate = (
+        compiled(kernel, allocates=True) for kernel in (kernels.drive, kernels.correlate)
+    )
     _REGISTRY[kind] = replace(kernels, drive=drive, correlate=correlate)
+
+
+def kinds_of(dtype: npt.DTypeLike) -> Kinds:
+    """Return the types of what a kernel is handed, for numbers of a precision."""
+    numbers, whole = array_of(dtype, 1), array_of(np.intp, 1)
+    return (numbers, whole, types.intp, whole, numbers, numbers, numbers)
 
 
 def kernels_of(coupling: Coupling) -> Kernels | None:

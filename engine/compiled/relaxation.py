@@ -2,61 +2,68 @@
 
 import math
 
-import numpy as np
-
-from engine.compiled.compiler import compiled
-from engine.compiled.functions import bend, bend_further
+from engine.compiled.addresses import call
+from engine.compiled.compiler import compiled, inner
 from engine.compiled.messages import send
-from engine.compiled.program import LAYER, OFFSET, SIZE, SOURCE, TARGET, block, part_of, row_of
+from engine.compiled.parts import clear, copy, part
+from engine.compiled.program import (
+    ACTIVATION,
+    BEND,
+    BEND_FURTHER,
+    LAYER,
+    OFFSET,
+    SIZE,
+    SOURCE,
+    TARGET,
+)
 from engine.compiled.reading import nudge
 
 
-@compiled
+@inner
 def begin(net, stage, start, first, work):
     """Lay the states of the samples from `first` on out in blocks, once for each phase.
 
     There are as many as the buffers have room for; all move. Displacements begin at zero. Returns
     the number of rows.
     """
-    count = len(work.order) // len(stage.betas)
-    displaced = len(stage.origin) > 0
-    for p in range(len(stage.betas)):
-        for k in range(count):
-            row = p * count + k
-            work.order[row] = p * len(start) + first + k
-            for layer in net.layers:
-                state = row_of(work.state, len(work.order), layer, row)
-                if displaced:
-                    state[:] = 0
-                else:
-                    state[:] = part_of(start[first + k], layer)
+    capacity, count = len(work.order), len(work.order) // len(stage.betas)
+    for row in range(capacity):
+        work.order[row] = row // count * len(start) + first + row % count
     for k in range(len(net.layers)):
+        offset, size = net.layers[k, OFFSET], net.layers[k, SIZE]
         # Only messages say where they go: with a kernel of its own any layer may be reached.
-        states = block(work.state, len(work.order), net.layers[k], len(work.order))
-        moves = not displaced and np.any(states.ravel())
-        work.stirred[k] = moves or len(net.own) > 0
-    return len(work.order)
+        moves = len(net.own) > 0
+        for row in range(capacity):
+            state = part(work.state, capacity * offset + row * size, size)
+            if len(stage.origin) > 0:
+                clear(state)
+                continue
+            copy(part(start[first + row % count], offset, size), state)
+            for j in range(size):
+                moves |= state[j] != 0
+        work.stirred[k] = moves
+    return capacity
 
 
-@compiled
+@inner
 def store(net, stage, work, states, row, ended):
     """Write a row of `states` out to its sample."""
     sample, capacity = work.order[row], len(work.order)
-    for layer in net.layers:
-        found, state = part_of(ended.state[sample], layer), row_of(states, capacity, layer, row)
+    for k in range(len(net.layers)):
+        offset, size = net.layers[k, OFFSET], net.layers[k, SIZE]
+        first = capacity * offset + row * size
+        found, state = part(ended.state[sample], offset, size), part(states, first, size)
+        copy(state, found)
         if len(stage.origin) > 0:
-            moved = part_of(ended.moved[sample], layer)
-            origin = part_of(stage.origin[sample % len(stage.origin)], layer)
-            for j in range(state.size):
-                moved[j] = state[j]
+            copy(state, part(ended.moved[sample], offset, size))
+            origin = part(stage.origin[sample % len(stage.origin)], offset, size)
+            for j in range(size):
                 found[j] = origin[j] + state[j]
-        else:
-            found[:] = state
         if len(ended.drive) > 0:
-            part_of(ended.drive[sample], layer)[:] = row_of(work.drive, capacity, layer, row)
+            copy(part(work.drive, first, size), part(ended.drive[sample], offset, size))
 
 
-@compiled
+@inner
 def _activate(net, stage, work, turn, rows):
     """Replace the layers whose turn it is by their image, and leave what they were in `before`.
 
@@ -66,74 +73,77 @@ def _activate(net, stage, work, turn, rows):
     """
     capacity = len(work.order)
     gap, gap_bits = work.gap, work.gap_bits
+    bend = net.calls[BEND_FURTHER if len(stage.origin) > 0 else BEND]
     for k in range(len(stage.turns)):
         if stage.turns[k] != turn:
             continue
-        layer = net.layers[k]
+        offset, size = net.layers[k, OFFSET], net.layers[k, SIZE]
+        activation = net.layers[k, ACTIVATION]
         for i in range(rows):
-            held = part_of(stage.clamped[work.order[i] % len(stage.clamped)], layer)
-            old = row_of(work.before, capacity, layer, i)
-            new = row_of(work.state, capacity, layer, i)
-            old[:] = new
-            if len(stage.origin) > 0:
-                bend_further(layer, row_of(work.drive, capacity, layer, i), held, new)
-            else:
-                bend(layer, row_of(work.drive, capacity, layer, i), held, new)
-            for j in range(new.size):
+            first = capacity * offset + i * size
+            held = part(stage.clamped[work.order[i] % len(stage.clamped)], offset, size)
+            old, new = part(work.before, first, size), part(work.state, first, size)
+            copy(new, old)
+            call(bend, activation, part(work.drive, first, size), held, new)
+            for j in range(size):
                 gap[j] = abs(new[j] - old[j])
             worst = work.residual_bits[i]
-            for j in range(new.size):
+            for j in range(size):
                 worst = max(worst, gap_bits[j])
             work.residual_bits[i] = worst
 
 
-@compiled
-def take_step(net, stage, work, rows):
-    """Replace the state by `T(s)`, turn by turn, and write the residual of each row."""
-    work.residual_bits[:rows] = 0
-    for turn in range(stage.turns.max() + 1):
-        send(net, stage, work, turn, rows)
-        _respond(net, stage, work, turn, rows)
+@inner
+def take_step(net, stage, work, rows, alike):
+    """Replace the state by `T(s)`, turn by turn, and write the residual of each row.
+
+    If the states are `alike` in every phase, the drive of one phase serves all of them, or a known
+    one; then all layers have the same turn.
+    """
+    clear(part(work.residual_bits, 0, rows))
+    read, known = net.readout[LAYER], alike and len(stage.known) > 0
+    sent = rows // len(stage.betas) if alike else rows
+    for turn in range(stage.last_turn + 1):
+        if not known:
+            send(net, stage, work, turn, sent)
+        if known or sent < rows:
+            _share(net, stage, work, sent, rows, known)
+        nudged = stage.betas[0] != 0.0 and stage.turns[read] == turn
+        if nudged:
+            nudge(net, stage, work, rows)
+        _activate(net, stage, work, turn, rows)
+        _stir(net, stage, work, turn, nudged)
 
 
-@compiled
-def _take_first_step(net, stage, work, rows):
-    """Do the same to states that begin alike in every phase: one product serves all of them."""
-    count, samples = rows // len(stage.betas), len(stage.clamped)
-    known = len(stage.known) > 0
-    if not known:
-        send(net, stage, work, 0, count)
-    for layer in net.layers:
-        drive = block(work.drive, len(work.order), layer, rows)
+@inner
+def _share(net, stage, work, count, rows, known):
+    """Write the drive that is known to all rows, or that of the first `count` to the others."""
+    for k in range(len(net.layers)):
+        offset, size = net.layers[k, OFFSET], net.layers[k, SIZE]
+        first = len(work.order) * offset
         for i in range(0 if known else count, rows):
-            sample = work.order[i] % samples
-            drive[i] = part_of(stage.known[sample], layer) if known else drive[i % count]
-    work.residual_bits[:rows] = 0
-    _respond(net, stage, work, 0, rows)
+            drive = part(work.drive, first + i * size, size)
+            if known:
+                copy(part(stage.known[work.order[i] % len(stage.clamped)], offset, size), drive)
+            else:
+                copy(part(work.drive, first + i % count * size, size), drive)
 
 
-@compiled
-def _respond(net, stage, work, turn, rows):
-    """Turn the recurrent drive into the next state of the layers whose turn it is."""
-    read, turns, stirred = net.readout[LAYER], stage.turns, work.stirred
-    nudged = stage.betas[0] != 0.0 and turns[read] == turn
-    if nudged:
-        nudge(net, stage, work, rows)
-    _activate(net, stage, work, turn, rows)
-    if stirred.all():
-        return
+@inner
+def _stir(net, stage, work, turn, nudged):
+    """Note which layers have something to send after a turn."""
+    turns, stirred = stage.turns, work.stirred
     if len(stage.origin) == 0:  # what no step changes drives a state, if nothing else does
         for k in range(len(turns)):
-            stirred[k] = stirred[k] or turns[k] == turn
+            stirred[k] |= turns[k] == turn
         return
-    for message in net.messages:  # a layer that is told too early sends zeros
-        if turns[message[TARGET]] == turn and stirred[message[SOURCE]]:
-            stirred[message[TARGET]] = True
-    if nudged:
-        stirred[read] = True
+    for m in range(len(net.messages)):  # a layer that is told too early sends zeros
+        source, target = net.messages[m, SOURCE], net.messages[m, TARGET]
+        stirred[target] |= turns[target] == turn and stirred[source]
+    stirred[net.readout[LAYER]] |= nudged
 
 
-@compiled
+@inner
 def retire(net, stage, work, tolerance, step, rows, ended):
     """Store the rows that have settled, close the gaps they leave, and count those that move.
 
@@ -141,55 +151,54 @@ def retire(net, stage, work, tolerance, step, rows, ended):
     and ends the relaxation: the count is then zero.
     """
     capacity = len(work.order)
+    diverged = False
+    for i in range(rows):
+        ended.residual[work.order[i]] = work.residual[i]
+        ended.steps[work.order[i]] = step
+        diverged |= math.isnan(work.residual[i])
     for i in range(rows - 1, -1, -1):
-        sample = work.order[i]
-        ended.residual[sample] = work.residual[i]
-        ended.steps[sample] = step
-        if work.residual[i] > tolerance:
+        if work.residual[i] > tolerance and not diverged:
             continue
-        if math.isnan(work.residual[i]):
-            for row in range(rows):
-                store(net, stage, work, work.before, row, ended)
-            return 0
         store(net, stage, work, work.before, i, ended)
         rows -= 1
         if i == rows:
-            continue  # numba would allocate a copy of a row that is assigned to itself
+            continue
         work.order[i] = work.order[rows]
-        for layer in net.layers:
-            for buffer in (work.state, work.before, work.drive):
-                row_of(buffer, capacity, layer, i)[:] = row_of(buffer, capacity, layer, rows)
         work.residual[i] = work.residual[rows]
+        for k in range(len(net.layers)):
+            first, size = capacity * net.layers[k, OFFSET], net.layers[k, SIZE]
+            for buffer in (work.state, work.before, work.drive):
+                copy(part(buffer, first + rows * size, size), part(buffer, first + i * size, size))
     return rows
 
 
-@compiled
+@inner
 def _dampen(net, work, damping, rows):
     """Go only so far of the step: `s <- s + damping (T(s) - s)`."""
     capacity = len(work.order)
-    for layer in net.layers:
-        first = capacity * layer[OFFSET]
-        for j in range(first, first + rows * layer[SIZE]):
-            work.state[j] = work.before[j] + damping * (work.state[j] - work.before[j])
+    for k in range(len(net.layers)):
+        first, size = capacity * net.layers[k, OFFSET], rows * net.layers[k, SIZE]
+        state, before = part(work.state, first, size), part(work.before, first, size)
+        for j in range(size):
+            state[j] = before[j] + damping * (state[j] - before[j])
 
 
 @compiled
-def relax_fixed_point(net, stage, start, first, work, damping, tolerance, max_steps, ended):
-    """Relax by damped steps; the layers change at once, or turn by turn."""
+def relax_fixed_point(
+    step_at, net, stage, start, first, work, damping, tolerance, max_steps, ended
+):
+    """Relax by damped steps, which `take_step` at an address takes; then store what still moves."""
     rows = begin(net, stage, start, first, work)
-    alike = len(stage.origin) == 0 and stage.turns.max() == 0
+    alike = len(stage.origin) == 0 and stage.last_turn == 0
     for step in range(1, max_steps + 1):
-        if step == 1 and alike:
-            _take_first_step(net, stage, work, rows)
-        else:
-            take_step(net, stage, work, rows)
+        call(step_at, net, stage, work, rows, alike and step == 1)
         rows = retire(net, stage, work, tolerance, step, rows, ended)
         if rows == 0:
             return
         if damping != 1.0:
             _dampen(net, work, damping, rows)
-    if len(ended.drive) > 0 and stage.refresh:
-        send(net, stage, work, 0, rows)  # that of the last step is of the states before it
+    if len(ended.drive) > 0 and stage.refresh:  # that of the last step is of the states before it
+        send(net, stage, work, stage.last_turn, rows)
     for i in range(rows):
         store(net, stage, work, work.state, i, ended)
 
@@ -201,7 +210,9 @@ def find_drive(net, stage, start, first, work, drive):
     The turns of the stage are one.
     """
     rows = begin(net, stage, start, first, work)
-    send(net, stage, work, 0, rows)
+    send(net, stage, work, stage.last_turn, rows)
     for i in range(rows):
-        for layer in net.layers:
-            part_of(drive[first + i], layer)[:] = row_of(work.drive, len(work.order), layer, i)
+        for k in range(len(net.layers)):
+            offset, size = net.layers[k, OFFSET], net.layers[k, SIZE]
+            sent = part(work.drive, rows * offset + i * size, size)
+            copy(sent, part(drive[first + i], offset, size))

@@ -240,7 +240,8 @@ def fit(
     finished epoch is saved there, and `resume` goes on from it: the result is the same, bit for
     bit, as without the interruption.
 
-    Nothing is printed. `on_epoch` is told what each epoch measured, and `progress(done, total,
+    Nothing is printed, but for a line of the logger `engine` where kernels have to be compiled.
+    `on_epoch` is told what each epoch measured, and `progress(done, total,
     note)` is called after each batch, for a bar or a line on a terminal.
     """
     training = training or Training()

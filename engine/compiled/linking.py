@@ -1,0 +1,44 @@
+"""Where the kernels lie that others call by their address (`engine.compiled.addresses`)."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import typeof, types
+
+from engine.arrays import IntArray
+from engine.compiled.addresses import address_of, array_of
+from engine.compiled.functions import bend, bend_further
+from engine.compiled.products import add_product
+from engine.compiled.program import Buffers, Program, Stage
+from engine.compiled.relaxation import take_step
+from engine.compiled.windows import Windows, send_back, send_on
+
+
+@cache
+def calls_of(dtype: np.dtype[Any], windows: bool) -> IntArray:
+    """Return the addresses that `Program.calls` holds; those of windows only if there are any."""
+    numbers, edge, whole = array_of(dtype, 1), array_of(dtype, 2), types.intp
+    product = (numbers, whole, whole, numbers, numbers, whole, whole, edge)
+    tables = (array_of(np.intp, 2), array_of(np.intp, 1), whole, whole, whole)
+    link = types.NamedTuple(tables, Windows)
+    ways = (numbers, whole, link, numbers, numbers, numbers, edge)
+    bent = (whole, numbers, numbers, numbers)
+    found = [address_of(add_product, product)]
+    found += [address_of(kernel, bent) for kernel in (bend, bend_further)]
+    found += [address_of(way, ways) if windows else 0 for way in (send_on, send_back)]
+    return np.array(found, np.int64)
+
+
+_steps: dict[np.dtype[Any], int] = {}
+
+
+def step_at(net: Program, stage: Stage, work: Buffers) -> int:
+    """Return where the step of a relaxation lies, which all solvers call, for this precision.
+
+    The arguments of every relaxation in a precision have the types of these.
+    """
+    if net.theta.dtype not in _steps:
+        kinds = (typeof(net), typeof(stage), typeof(work), types.intp, types.boolean)
+        _steps[net.theta.dtype] = address_of(take_step, kinds)
+    return _steps[net.theta.dtype]
