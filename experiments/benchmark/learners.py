@@ -44,9 +44,7 @@ class EqPropLearner:
         free, nudged = np.mean(self._steps, axis=0)
         nudges = sum(beta != 0.0 for beta, _ in self._training.phases(self._backend))
         way, _ = self._training.relaxations(self._backend)
-        several = (
-            len(self._backend.network.layers) > 1
-        )  # one layer has no others to take turns with
+        several = len(self._backend.network.layers) > 1  # one layer takes no turns
         return StepsTaken(free, nudged, nudges, several and way.solver == "sweeps")
 
     @property
