@@ -22,8 +22,7 @@ from hw_sim.chips.messages import (
     wires,
 )
 from hw_sim.chips.mirror_kernels import mirror_blocks
-from hw_sim.chips.wire_kernels import see_pairs
-from hw_sim.chips.wires import lines_of
+from hw_sim.chips.wires import lines_of, see_pairs
 
 
 class ArrayWords:
@@ -58,7 +57,7 @@ class ArrayWords:
             conducts = config.off, config.wire_resistance, config.weight_range, loudness
             lines = lines_of(shape, config.tile, *conducts)
             span = network.blocks[name].span
-            see_pairs(cells.level, starts[name], *shape, lines, self._held, self._loud, span.start)
+            see_pairs(cells.level, starts[name], shape, lines, self._held, self._loud, span.start)
         for words in (self._held, self._loud)[: 1 + bool(config.read_noise)]:
             mirror_blocks(words, words[network.size :], block_table(network))
         for name in network.blocks.keys() - starts.keys():
