@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from experiments.hardware.costs import Cost, scaled
-from experiments.hardware.report_tables import range_text, ratio_text
+from experiments.hardware.report_tables import range_text, ratio_text, time_text
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import NONE, in_units, number
 from hw_sim.chips.catalogue import CHIPS
@@ -21,9 +21,9 @@ def cost_table(costs: Sequence[Cost]) -> Table:
             (
                 *cost_names(cost),
                 range_text(cost.training_energy, "J"),
-                range_text(cost.training_time, "s"),
+                time_text(cost.training_time),
                 range_text(scaled(cost.once.energy(), 1 / cost.inferences), "J"),
-                range_text(scaled(cost.once.latency(), 1 / cost.inferences), "s"),
+                time_text(scaled(cost.once.latency(), 1 / cost.inferences)),
                 number(cost.trained.design.memory_bits / 8192, 1),
                 NONE if area is None else ratio_text(scaled(area, 1e6)),
                 NONE if wear is None else ratio_text(wear),
