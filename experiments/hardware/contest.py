@@ -34,7 +34,8 @@ def check_prices(
                 technologies[name].price("energy", kind)
                 technologies[name].takes_time(kind)
             if technologies[name].prices["area"]:
-                for part in chips[substrate].more_parts:
+                cells = ("cell",) if "cell_read" in events else ()
+                for part in ("neuron", "memory_bit", *cells, *chips[substrate].more_parts):
                     technologies[name].price("area", part)
 
 

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from experiments.hardware.contest import Summary, accuracy_spread, mean_and_deviation
 from experiments.hardware.costs import Cost, scaled
-from experiments.hardware.report_tables import range_text, ratio_text
+from experiments.hardware.report_tables import range_text, ratio_text, time_text
 from experiments.reporting.document import Table
-from experiments.reporting.number_text import NONE, in_units, number
+from experiments.reporting.number_text import NONE, in_units, number, percent
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.prices.bill import grouped
 
@@ -21,9 +22,9 @@ def cost_table(costs: Sequence[Cost]) -> Table:
             (
                 *cost_names(cost),
                 range_text(cost.training_energy, "J"),
-                range_text(cost.training_time, "s"),
+                time_text(cost.training_time),
                 range_text(scaled(cost.once.energy(), 1 / cost.inferences), "J"),
-                range_text(scaled(cost.once.latency(), 1 / cost.inferences), "s"),
+                time_text(scaled(cost.once.latency(), 1 / cost.inferences)),
                 number(cost.trained.design.memory_bits / 8192, 1),
                 NONE if area is None else ratio_text(scaled(area, 1e6)),
                 NONE if wear is None else ratio_text(wear),
@@ -39,6 +40,33 @@ def cost_table(costs: Sequence[Cost]) -> Table:
         "too. Memory is for one sample in flight, optimizer included."
     )
     return Table("What EqProp takes", header, tuple(rows), caption, 2)
+
+
+def saved_table(summary: Summary) -> Table:
+    """How good a saved network is before it is trained further, on its chips and on the engine."""
+    rows = []
+    for (_, substrate), group in summary.outcomes.items():
+        found = [outcome.as_loaded for outcome in group if outcome.as_loaded is not None]
+        on_chip = [loaded.chip for loaded in found if loaded.chip is not None]
+        if found:
+            rows.append(
+                (
+                    CHIPS[substrate].title,
+                    percent(*mean_and_deviation(on_chip)) if on_chip else NONE,
+                    percent(*mean_and_deviation([loaded.engine for loaded in found])),
+                    percent(*accuracy_spread(group)),
+                )
+            )
+    header = (
+        "Substrate", "On the chip, as loaded, %", "In floating point, %", "Trained further, %"
+    )  # fmt: skip
+    caption = (
+        "Accuracy on the test part of the network as it was saved: in the words or cells of the "
+        "chip before any update, and on the compiled engine, which rounds nothing to them. Each "
+        "seed has a split and devices of its own. Samples of a test part that the network was "
+        "trained on before it was saved are not held out."
+    )
+    return Table("The saved network", header, tuple(rows), caption, 1)
 
 
 def cost_sentence(costs: Sequence[Cost]) -> str:

@@ -2,13 +2,16 @@
 
 import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from engine.compiled.backend import NumbaBackend
 from engine.errors import EngineError, NudgeWarning, check_count
+from engine.learning.predict import evaluate
 from engine.learning.training import fit
 from engine.model.builders import conv_net, layered, looped_mlp
 from engine.model.network import Network
@@ -16,8 +19,8 @@ from engine.model.params import initial_params
 from experiments.hardware.curve import Point
 from experiments.hardware.own_network import OwnNetwork
 from experiments.hardware.settings import CONV, DEEP, LOOPED, Settings
-from experiments.hardware.watch import WatchedStep, accuracy_of
-from experiments.tasks import Task
+from experiments.hardware.watch import TEST_STEPS, WatchedStep, accuracy_of
+from experiments.tasks import Split, Task
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.messages import check_activations
 from hw_sim.chips.substrate import Substrate
@@ -41,6 +44,16 @@ class Job:
 
 
 @dataclass(frozen=True)
+class AsLoaded:
+    """Accuracies of a saved network on the test part, before it is trained further."""
+
+    chip: float | None
+    """In the words or cells of the chip; `None` where no chip runs it."""
+    engine: float
+    """In floating point, on the compiled engine."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What a run measured; accuracies are fractions of held-out parts."""
 
@@ -60,6 +73,8 @@ class Outcome:
     saturations: dict[str, int]
     core_work: list[list[int]]
     """Of all inferences of the test part, of every core."""
+    as_loaded: AsLoaded | None = None
+    """Of a network that was saved; else none."""
 
     def counts_at(self, epoch: int) -> OpCounts:
         """Return everything that training did up to the end of an epoch."""
@@ -115,6 +130,7 @@ def run_job(job: Job) -> Outcome:
     watch = WatchedStep(chip, rival, split, settings, training)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", NudgeWarning)  # what a large beta does is measured
+        loaded = _as_loaded(job, chip, split, settings)
         fit(chip, split.x_train, split.y_train, training, step=watch)
         before, idle = chip.counts.copy(), chip.core_work
         accuracy = accuracy_of(chip, rival, split.x_test, split.y_test, settings)
@@ -123,8 +139,18 @@ def run_job(job: Job) -> Outcome:
     return Outcome(
         job.learner, job.substrate, job.label, job.seed, accuracy, len(split.y_test),
         len(split.y_valid), tuple(watch.curve), (chip.counts - before).rows(), memory,
-        settings.values(), chip.saturated, (chip.core_work - idle).tolist(),
+        settings.values(), chip.saturated, (chip.core_work - idle).tolist(), loaded,
     )  # fmt: skip
+
+
+def _as_loaded(job: Job, chip: Substrate, split: Split, settings: Settings) -> AsLoaded | None:
+    """Test a saved network on a copy of its chip, which counts nothing, and on the engine."""
+    if job.own is None or job.own.saved is None:
+        return None
+    seen, tested = deepcopy(chip, {id(chip.network): chip.network}), (split.x_test, split.y_test)
+    engine = NumbaBackend(chip.network, job.own.saved)
+    exact = evaluate(engine, *tested, replace(settings.free, max_steps=TEST_STEPS))
+    return AsLoaded(accuracy_of(seen, None, *tested, settings), exact.accuracy or 0.0)
 
 
 def make_substrate(

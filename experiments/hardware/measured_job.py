@@ -20,7 +20,7 @@ from engine.learning.run import Epoch
 from engine.learning.training import Training, fit
 from engine.model.network import Network
 from experiments.hardware.curve import Point
-from experiments.hardware.job import Job, Outcome, network_of, run_job
+from experiments.hardware.job import AsLoaded, Job, Outcome, network_of, run_job
 from experiments.hardware.settings import Settings
 from experiments.transformer.parts import decay_rates
 from experiments.transformer.settings import TransformerSettings
@@ -59,6 +59,9 @@ def run_measured(job: Job) -> Outcome:
 
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", NudgeWarning)
+        loaded = None
+        if job.own.saved is not None:
+            loaded = AsLoaded(None, _test(backend, split.x_test, split.y_test, settings)[0])
         fit(backend, split.x_train, split.y_train, training, on_epoch=on_epoch)
         accuracy, steps = _test(backend, split.x_test, split.y_test, settings)
     tests = len(split.x_test)
@@ -69,7 +72,7 @@ def run_measured(job: Job) -> Outcome:
     memory = held.count(network, training.optimizer.moments)
     return Outcome(
         job.learner, job.substrate, job.label, job.seed, accuracy, tests, len(split.y_valid),
-        tuple(curve), once.rows(), memory, settings.values(), {}, [],
+        tuple(curve), once.rows(), memory, settings.values(), {}, [], loaded,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from experiments.hardware.contest import Summary
-from experiments.hardware.cost_tables import cost_table, cost_values
+from experiments.hardware.cost_tables import cost_table, cost_values, saved_table
 from experiments.hardware.costs import Contest, scaled
 from experiments.hardware.job import Outcome
 from experiments.hardware.mapping import ChipMapping, mapping_table, mappings
@@ -58,7 +58,8 @@ def print_summary(summary: Summary, console: Console) -> None:
     """Print the main tables and what is missing."""
     runs = priced_runs(summary.contests, summary.costs)
     tables = [
-        learning_table(summary), *headline_tables(summary.contests), cost_table(summary.costs),
+        learning_table(summary), saved_table(summary), *headline_tables(summary.contests),
+        cost_table(summary.costs),
         sample_table(summary.contests, summary.costs), throughput_table(runs),
         mapping_table(mappings(summary), runs),
         *break_even_tables(summary.contests), trends_table(summary.sweeps),

@@ -46,6 +46,11 @@ def range_text(value: Range, unit: str) -> str:
     )
 
 
+def time_text(value: Range) -> str:
+    """Return a time with its range below it; a dash where a technology states no times."""
+    return range_text(value, "s") if value.high > 0.0 else NONE
+
+
 def ratio_text(value: Range) -> str:
     """Return a ratio with its range below it."""
     return f"{value.nominal:.3g}\n({value.low:.2g} to {value.high:.2g})"
@@ -110,7 +115,7 @@ def resources_table(contests: Sequence[Contest]) -> Table:
                 substrate,
                 technology,
                 name,
-                range_text(scaled(bill.latency(), 1 / contest.seeds), "s"),
+                time_text(scaled(bill.latency(), 1 / contest.seeds)),
                 f"{bill.design.memory.words:,}",
                 number(bill.design.memory_bits / 8192, 1),
                 NONE if area is None else ratio_text(scaled(area, 1e6)),

@@ -88,9 +88,14 @@ def _row(run: Run, title: str) -> tuple[str, ...]:
         run.technology.title,
         title,
         range_text(scaled(run.once.energy(), 1 / run.inferences), "J"),
-        in_units(run.once.latency_s / run.inferences, "s"),
+        _share(run.once.latency_s, run.inferences),
         range_text(scaled(run.trained.energy(), 1 / samples), "J"),
-        in_units(run.trained.latency_s / samples, "s"),
+        _share(run.trained.latency_s, samples),
         power_text(run.once),
         power_text(run.trained),
     )
+
+
+def _share(seconds: float, samples: float) -> str:
+    """Return the time of a sample; a dash where a technology states no times."""
+    return in_units(seconds / samples, "s") if seconds else NONE

@@ -12,17 +12,17 @@ from hw_sim.chips.cells import CellArray, CrossbarConfig
 from hw_sim.chips.kernel_arguments import Arrays, Messages
 from hw_sim.chips.messages import (
     Way,
+    block_table,
     feeds,
     hold,
     input_ways,
-    mirrors,
     readout_ways,
     recurrent_ways,
     sum_biases,
     wires,
 )
-from hw_sim.chips.wire_kernels import see_pairs
-from hw_sim.chips.wires import lines_of
+from hw_sim.chips.mirror_kernels import mirror_blocks
+from hw_sim.chips.wires import lines_of, see_pairs
 
 
 class ArrayWords:
@@ -57,11 +57,9 @@ class ArrayWords:
             conducts = config.off, config.wire_resistance, config.weight_range, loudness
             lines = lines_of(shape, config.tile, *conducts)
             span = network.blocks[name].span
-            see_pairs(cells.level, starts[name], *shape, lines, self._held, self._loud, span.start)
-            if name in mirrors(network):
-                for words in (self._held, self._loud)[: 1 + bool(config.read_noise)]:
-                    there = words[mirrors(network)[name] :][: words[span].size]
-                    there.reshape(shape[::-1])[...] = words[span].reshape(shape).T
+            see_pairs(cells.level, starts[name], shape, lines, self._held, self._loud, span.start)
+        for words in (self._held, self._loud)[: 1 + bool(config.read_noise)]:
+            mirror_blocks(words, words[network.size :], block_table(network))
         for name in network.blocks.keys() - starts.keys():
             self._held[network.blocks[name].span] = biases[network.blocks[name].span]
         self.feeds.bias[...] = sum_biases(network, self._held)

@@ -24,6 +24,8 @@ from hw_sim.counts import OpCounts
 OWNER = "the crossbar"
 STREAM = 2**16
 """Pairs of cells that draw their random numbers from one stream, whatever core they are on."""
+PAIR = 16
+"""Multiply-adds that take as long as one pair: a random word, and sometimes a pulse."""
 
 
 def converter_step(bits: int, limit: float) -> float:
@@ -220,7 +222,7 @@ class CellArray:
                 given += self._pulse_part(part, first + k * STREAM, streams[k])
             return given
 
-        return over_cores(run, len(streams), STREAM, np.zeros(0, np.int64))
+        return over_cores(run, len(streams), PAIR * STREAM, np.zeros(0, np.int64))
 
     def _pulse_part(self, update: FloatArray, first: int, rng: np.random.Generator) -> int:
         """Pulse the pairs of one stream."""

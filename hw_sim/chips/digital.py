@@ -38,6 +38,7 @@ from hw_sim.chips.fixed_point import (
 from hw_sim.chips.host_cores import over_cores
 from hw_sim.chips.kernel_arguments import Endings, HeldBatch, Update
 from hw_sim.chips.messages import block_table, feeds, hold, sum_biases, wires
+from hw_sim.chips.mirror_kernels import mirror_blocks
 from hw_sim.chips.substrate import NEURON_WORDS, WIRING, Substrate
 from hw_sim.counts import Footprint
 from hw_sim.places import BORDER
@@ -198,12 +199,13 @@ class DigitalBackend(Substrate):
 
     def _apply(self, update: FloatArray) -> None:
         """Write what changes, in place; nothing is laid out anew but the biases of the units."""
-        noise, tally = np.empty(self.network.size, np.int64), self._tally()
-        blocks = block_table(self.network)
+        blocks, tally = block_table(self.network), self._tally()
+        noise = np.empty(self.network.size, np.uint16)
         self._register = update_kernels.draw_words(noise, blocks, self._register, tally)
         self.saturations.weight += update_kernels.write_words(
-            self.words, self._mirror, update, noise, blocks, self._update, tally
+            self.words, update, noise, blocks, self._update, tally
         )
+        mirror_blocks(self.words, self._mirror, blocks)
         self._feeds.bias[...] = sum_biases(self.network, self.words)
         self._count("update", tally)
 
@@ -233,9 +235,9 @@ class DigitalBackend(Substrate):
 
     def record_update(self, update: FloatArray, trace: Trace) -> bool:
         """Round and write words, one after the other."""
-        noise, blocks = np.empty(self.network.size, np.int64), block_table(self.network)
+        noise, blocks = np.empty(self.network.size, np.uint16), block_table(self.network)
         update_kernels.draw_words(noise, blocks, 1, self._tally())
-        arrays = {"theta": self.words, "mirror": self._mirror, "update": update, "noise": noise}
+        arrays = {"theta": self.words, "update": update, "noise": noise}
         held = [Memory(name, values, trace) for name, values in arrays.items()]
         interpreted(update_kernels)["write_words"](*held, blocks, self._update, self._tally())
         return True

@@ -131,6 +131,15 @@ def _send_changes(n, messages, threshold, kept, state, totals, k, tally):
 
 
 @kernel
+def _spike(sender, fan, landing, cores, home, place, tally):
+    """Send one event to all cores that listen; `fan (senders, 2)` has its messages and hops."""
+    tally[place, SPIKE_OUT] += 1
+    tally[place, MESSAGE] += fan[sender, 0]
+    tally[place, HOP] += fan[sender, 1]
+    speak(cores, landing, sender, home)
+
+
+@kernel
 def _send_states(n, wires, threshold, kept, state, cores, tally):
     """Send the change of every unit that changed enough to all that listen."""
     begin_exchange(cores, cores.units)
@@ -142,10 +151,7 @@ def _send_states(n, wires, threshold, kept, state, cores, tally):
                 kept.sent[n, u] = state[n, u]
                 tally[k, STATE_READ] += 1
                 tally[k, STATE_WRITE] += 1
-                tally[k, SPIKE_OUT] += 1
-                tally[k, MESSAGE] += wires.fan_out[u, 0]
-                tally[k, HOP] += wires.fan_out[u, 1]
-                speak(cores, cores.landing, u, cores.home[u])
+                _spike(u, wires.fan_out, cores.landing, cores, cores.home[u], k, tally)
     end_exchange(cores, 1, tally)
 
 
@@ -173,10 +179,8 @@ def _send_errors(n, wires, batch, threshold, kept, state, work, cores, tally):
                 tally[place, WEIGHT_READ] += added
                 neuron = state.shape[1] + k
                 tally[place, STATE_WRITE] += 1
-                tally[place, SPIKE_OUT] += 1
-                tally[place, MESSAGE] += wires.fan_out[neuron, 0]
-                tally[place, HOP] += wires.fan_out[neuron, 1]
-                speak(cores, cores.landing, neuron, cores.home[neuron])
+                home = cores.home[neuron]
+                _spike(neuron, wires.fan_out, cores.landing, cores, home, place, tally)
     end_exchange(cores, 1, tally)
 
 
@@ -232,10 +236,8 @@ def read_events(
         for i in range(wires.first, wires.last):
             if abs(state[n, i] - kept.sent[n, i]) > threshold:
                 tally[place, STATE_READ] += 1
-                tally[place, SPIKE_OUT] += 1
-                tally[place, MESSAGE] += to_outputs[i - wires.first, 0]
-                tally[place, HOP] += to_outputs[i - wires.first, 1]
-                speak(cores, landing, i - wires.first, cores.home[i])
+                sender = i - wires.first
+                _spike(sender, to_outputs, landing, cores, cores.home[i], place, tally)
         end_exchange(cores, 1, tally)
         softmax_errors(n, wires, targets, work, tally)
         for k in range(errors.shape[1]):

@@ -155,6 +155,19 @@ class Lines(NamedTuple):
     loudness: Any
 
 
+class Carried(NamedTuple):
+    """What the pieces of a tile hand on, of both cells of a pair.
+
+    `along` and `dropped (2, rows)`: the current of a row that is left beyond a piece, and how far
+    its voltage has dropped up to there; `across` and `below (2, columns)` the same of a column.
+    """
+
+    along: Any
+    dropped: Any
+    across: Any
+    below: Any
+
+
 class Update(NamedTuple):
     """Formats of an update: in units of `2^-shift` words it is `scale` times what is asked for."""
 

@@ -13,8 +13,12 @@ from scipy.sparse.linalg import splu
 from engine.arrays import FloatArray, IntArray
 from engine.border import checked
 from engine.errors import EngineError
-from hw_sim.chips.kernel_arguments import Lines
-from hw_sim.chips.wire_kernels import see_pairs
+from hw_sim.chips.host_cores import over_cores, over_pieces
+from hw_sim.chips.kernel_arguments import Carried, Lines
+from hw_sim.chips.wire_kernels import see_piece, see_tiles, sum_piece
+
+PAIR = 16
+"""Multiply-adds that take as long as one pair of cells: it has two divisions."""
 
 
 @checked
@@ -35,8 +39,54 @@ def seen_conductances(
         raise EngineError(f"a tile has the size {tile}, expected 0 or more rows and columns.")
     seen, pairs = np.empty(cells.size), np.stack([cells.ravel(), np.zeros(cells.size)])
     lines = lines_of(cells.shape, tile, 0.0, resistance)
-    see_pairs(pairs, 0, *cells.shape, lines, seen, np.empty(0), 0)
+    see_pairs(pairs, 0, cells.shape, lines, seen, np.empty(0), 0)
     return seen.reshape(cells.shape)
+
+
+def see_pairs(
+    level: FloatArray, first: int, shape: tuple[int, int], lines: Lines, currents: FloatArray,
+    loud: FloatArray, at: int,
+) -> None:  # fmt: skip
+    """Write what the pairs of an array add to currents and variances; see `see_piece`.
+
+    Tiles do not see each other; where there is only one row of them, its pieces do.
+    """
+    rows, columns = shape
+    if lines.height < rows:
+
+        def run(bands: slice, _: IntArray) -> int:
+            ends = bands.start * lines.height, min(bands.stop * lines.height, rows)
+            see_tiles(level, first, rows, columns, lines, *ends, currents, loud, at)
+            return 0
+
+        bands = -(-rows // lines.height)
+        over_cores(run, bands, PAIR * lines.height * columns, np.zeros(0, np.int64))
+        return
+    for left in range(0, columns, lines.width):
+        _see_tile(level, first, shape, left, lines, currents, loud, at)
+
+
+def _see_tile(
+    level: FloatArray, first: int, shape: tuple[int, int], left: int, lines: Lines,
+    currents: FloatArray, loud: FloatArray, at: int,
+) -> None:  # fmt: skip
+    """See a tile of all rows, from the column `left` on."""
+    rows, columns = shape
+    width = min(lines.width, columns - left)
+    carried = Carried(*np.zeros((2, 2, rows)), *np.zeros((2, 2, columns)))
+
+    def place(down: slice, across: slice) -> tuple[int, ...]:
+        return down.start, down.stop, left + across.start, left + across.stop
+
+    def add(down: slice, across: slice) -> None:
+        sum_piece(level, first, columns, lines, place(down, across), carried)
+
+    def see(down: slice, across: slice) -> None:
+        piece = place(down, across)
+        see_piece(level, first, columns, lines, piece, carried, currents, loud, at)
+
+    over_pieces(add, rows, width, PAIR * rows)
+    over_pieces(see, rows, width, PAIR * rows, upwards=True)
 
 
 def lines_of(

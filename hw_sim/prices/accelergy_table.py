@@ -5,6 +5,7 @@ the name of the component, its last part, unless the file says so itself:
 
     settle:
       events: {activation: lut.read, mac: [multiplier.multiply, adder.add]}   # sums
+      areas: {memory_bit: {spad: 3072}}     # see `accelergy_areas`, for a file with an ART, too
       others: digital_45nm    # a shipped technology, for all that the file does not describe
       bits: 16                # width of the words of its memories; prices then grow with bits
 
@@ -31,6 +32,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.errors import shown
+from hw_sim.prices.accelergy_areas import area_prices
+from hw_sim.prices.accelergy_names import components, named, sort_of
 from hw_sim.prices.checks import (
     TechnologyError,
     check_choice,
@@ -47,19 +50,6 @@ from hw_sim.prices.technology import (
     technology_from,
 )
 
-SORTS = {
-    "dram": r"dram|hbm",
-    "mac": r"mac(_|$)",
-    "multiplier": r"mult",
-    "adder": r"adder",
-    "adc": r"(^|_)adc",
-    "dac": r"(^|_)dac",
-    "cell": r"cim|rram|reram|memristor|cell",
-    "weights": r"weight|filter",
-    "states": r"ifmap|ofmap|psum|input|output|activation|state",
-    "memory": r"glb|buf|sram|reg|spad|scratchpad|(^|_)rf",
-}
-"""Of components, by what their names hold; the first that fits."""
 READS, WRITES = r"read|access$", r"write|fill|update"
 COMPUTES, CONVERTS = r"compute|mac|mult|process", r"convert|read|drive"
 Rule = tuple[tuple[str, str], ...]
@@ -93,26 +83,23 @@ class Action(NamedTuple):
 
     @property
     def component(self) -> str:
-        """The last part of the component's name, without how many there are."""
-        return re.sub(r"\[.*?\]", "", self.name.rpartition(".")[0]).rpartition(".")[2].lower()
-
-    @property
-    def sort(self) -> str:
-        """What the component is, by its name; empty where that does not tell."""
-        return next((s for s, held in SORTS.items() if re.search(held, self.component)), "")
+        """Its component, with all parts of the name."""
+        return self.name.rpartition(".")[0]
 
     def does(self, sort: str, actions: str) -> bool:
         """Whether it is one of these actions of such a component."""
-        named = self.name.rpartition(".")[2].lower()
-        return self.sort == sort and re.match(actions, named) is not None
+        verb = self.name.rpartition(".")[2].lower()
+        return sort_of(self.component) == sort and re.match(actions, verb) is not None
 
 
 def technology_from_table(content: Mapping[str, Any], path: Path) -> Technology:
     """Return the technology of a table, or say in one sentence what is wrong with it."""
     where = f"{path}: ERT"
     actions = _actions(where, content["ERT"])
-    said = check_table(f"{path}: settle", content.get("settle", {}), "with events, others, bits")
-    check_known(f"{path}: settle", "entry", said, ("events", "others", "bits"))
+    said = check_table(
+        f"{path}: settle", content.get("settle", {}), "with events, areas, others, bits"
+    )
+    check_known(f"{path}: settle", "entry", said, ("events", "areas", "others", "bits"))
     bits = said.get("bits")
     if bits is not None:
         check_count(f"{path}: settle", "bits", bits, MOST_BITS)
@@ -123,11 +110,16 @@ def technology_from_table(content: Mapping[str, Any], path: Path) -> Technology:
     if not found:
         raise TechnologyError(f"{where} has no component that is known by its name.")
     energy = {event: _entry(event, parts, bits, path) for event, parts in found.items()}
+    areas = {}
+    if "ART" in content or "areas" in said:
+        areas = area_prices(content.get("ART"), said.get("areas", {}), path)
+    unstated = "Times" if areas else "Times, areas"
     name = actions[0].name.partition(".")[0]
     table = {
         "title": f"Accelergy table {path.name}",
-        "note": "An access is taken to be one word. Times, areas and leakage are not stated.",
+        "note": f"An access is taken to be one word. {unstated} and leakage are not stated.",
         "energy": energy,
+        "area": areas,
         "reference_bits": bits or 8,
     }
     technology = technology_from(name, table, str(path))
@@ -137,27 +129,23 @@ def technology_from_table(content: Mapping[str, Any], path: Path) -> Technology:
 def _completed(technology: Technology, where: str, others: Any) -> Technology:
     """Add the prices of a shipped technology where there are none, or say how to ask for them."""
     if others is None:
-        remedy = "name its action in 'settle: events', or a technology for the rest in 'others'"
+        remedy = (
+            "name its action in 'settle: events' or its component in 'areas', or a technology for "
+            "the rest in 'others'"
+        )
         return replace(technology, remedy=remedy)
     shipped = shipped_technologies()
     check_choice(where, "others", others, tuple(shipped))
-    energy = {**shipped[others].prices["energy"], **technology.prices["energy"]}
+    stated = [section for section in ("energy", "area") if technology.prices[section]]
+    filled = {s: {**shipped[others].prices[s], **technology.prices[s]} for s in stated}
     note = f"{technology.note} What the file does not describe has the prices of {others}."
-    return replace(technology, note=note, prices={**technology.prices, "energy": energy})
+    return replace(technology, note=note, prices={**technology.prices, **filled})
 
 
 def _actions(where: str, table: Any) -> list[Action]:
     """Return every action of every component, in the order of the file."""
-    tables = check_table(where, table, "with tables").get("tables")
-    if not isinstance(tables, list) or not tables:
-        raise TechnologyError(
-            f"{where} has tables {shown(tables)}, expected a list of components (version 0.3 on)."
-        )
     found: list[Action] = []
-    for component in tables:
-        name = check_table(f"{where}, table", component, "with name and actions").get("name")
-        if not isinstance(name, str) or not name.isprintable() or "." not in name:
-            raise TechnologyError(f"{where} has a component {shown(name)}, expected system.name.")
+    for name, component in components(where, table, "actions"):
         place, listed = f"{where}, {shown(name)}", component.get("actions")
         if not isinstance(listed, list):
             raise TechnologyError(f"{place} has actions {shown(listed)}, expected a list.")
@@ -196,7 +184,7 @@ def _nearest(candidates: Sequence[Action]) -> Action:
     """Return the component that takes least, by its first action, within the range of all."""
     first: dict[str, Action] = {}
     for action in candidates:
-        first.setdefault(action.name.rpartition(".")[0], action)
+        first.setdefault(action.component, action)
     least = min(first.values(), key=lambda a: a.value or inf)  # a zero is no estimate
     return _ranging(least, candidates)
 
@@ -217,21 +205,14 @@ def _mean(parts: Sequence[Action]) -> Action:
 def _told(where: str, events: Any, actions: Sequence[Action]) -> dict[str, list[Action]]:
     """Return the events that the file maps itself: to one action, or to a list that is summed."""
     found = {}
-    for event, named in check_table(where, events, "of actions by event").items():
+    for event, given in check_table(where, events, "of actions by event").items():
         check_choice(where, "event", event, ENTRIES["energy"])
-        wanted = named if isinstance(named, list) else [named]
-        found[event] = [_named(f"{where}, {event}", name, actions) for name in wanted]
+        wanted, every = (
+            given if isinstance(given, list) else [given],
+            [(a.name, a) for a in actions],
+        )
+        found[event] = [named(f"{where}, {event}", name, every) for name in wanted]
     return found
-
-
-def _named(where: str, name: Any, actions: Sequence[Action]) -> Action:
-    """Return the action of a name, which may leave out how many there are, and the system."""
-    plain = {re.sub(r"\[.*?\]", "", action.name): action for action in actions}
-    fits = [a for n, a in plain.items() if isinstance(name, str) and f".{n}".endswith(f".{name}")]
-    if len(fits) != 1:
-        known = ", ".join(n.split(".", 1)[1] for n in plain)
-        raise TechnologyError(f"{where} is {shown(name)}, expected one of {known}.")
-    return fits[0]
 
 
 def _entry(event: str, parts: Sequence[Action], bits: int | None, path: Path) -> dict[str, Any]:

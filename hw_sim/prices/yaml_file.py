@@ -16,12 +16,14 @@ MOST_ENTRIES = 1_000_000
 
 @checked
 def load_yaml(path: Path) -> Technology:
-    """Read an energy table of Accelergy or an architecture of SANA-FE, or refuse the file."""
+    """Read the tables of Accelergy or an architecture of SANA-FE, or refuse the file."""
     content = _parsed(read_text(path), str(path))
     if "ERT" in content:
         return technology_from_table(content, path)
     if "architecture" in content:
         return technology_from_architecture(content, path)
+    if "ART" in content:
+        raise TechnologyError(f"{path} has an 'ART' (Accelergy) alone: join it to its 'ERT'.")
     raise TechnologyError(
         f"{path} has neither an 'ERT' (Accelergy) nor an 'architecture' (SANA-FE)."
     )

@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 import experiments.hardware.__main__ as command
+from engine.compiled.backend import NumbaBackend
 from engine.learning.checkpoint import save
+from engine.learning.predict import evaluate
 from engine.model.builders import conv_net, energy_transformer, looped_mlp
 from engine.model.params import Params, initial_params
 from experiments.hardware import own_network
-from experiments.hardware.job import Job, make_substrate, network_of, run_job
+from experiments.hardware.job import AsLoaded, Job, make_substrate, network_of, run_job
 from experiments.hardware.measured_job import NUDGES, run_any, training_of
 from experiments.hardware.own_network import OwnNetwork, find_network, token_task
 from experiments.hardware.settings import Settings, changed
+from experiments.hardware.watch import TEST_STEPS
 from experiments.tasks import Task, task_from_file
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.counts import OpCounts, optimizer_counts
@@ -83,6 +86,30 @@ def test_a_saved_network_is_trained_further_on_every_chip(folder: Path) -> None:
     assert trained != run_job(blank).accuracy or trained > 0.5
 
 
+@pytest.mark.parametrize("substrate", CHIPS)
+def test_a_saved_network_is_tested_before_it_is_trained_further(
+    folder: Path, substrate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On its chip and in floating point; the training neither sees nor counts that."""
+    own, task = find_network(str(folder / "looped.npz")), task_from_file(folder / "clouds.npz")
+    assert own is not None
+    assert own.saved is not None
+    job = Job(task, "eqprop", substrate, 42, changed(Settings(), FEW), own=own)
+    outcome, split = run_job(job), task.load(42)
+    chip = make_substrate(substrate, own.network, job.settings, 42, own)
+    settled = replace(job.settings.free, max_steps=TEST_STEPS)
+    on_chip, exact = (
+        evaluate(backend, split.x_test, split.y_test, settled).accuracy
+        for backend in (chip, NumbaBackend(own.network, own.saved))
+    )
+    assert exact is not None
+    assert outcome.as_loaded == AsLoaded(on_chip, exact)
+    assert outcome.accuracy != on_chip
+    monkeypatch.setattr(OwnNetwork, "start", lambda *_: own.saved)
+    unsaved = run_job(replace(job, own=OwnNetwork(own.title, own.network)))
+    assert unsaved == replace(outcome, as_loaded=None)
+
+
 def test_a_saved_convolution_is_run_on_images(folder: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(60) % 3
@@ -92,6 +119,12 @@ def test_a_saved_convolution_is_run_on_images(folder: Path, tmp_path: Path) -> N
     given = ["--network", str(folder / "conv.npz"), "--data", str(folder / "images.npz")]
     content = _report(*given, "--substrate", "digital", out=tmp_path / "out")
     assert {cost["substrate"] for cost in content["costs"]} == {"digital"}  # type: ignore[attr-defined]
+    (run,) = content["runs"]  # type: ignore[misc]
+    page = (tmp_path / "out" / "report.md").read_text()
+    rows = page.partition("The saved network")[2].splitlines()
+    (cells, *_) = [line.split("|") for line in rows if line.startswith("| digital")]
+    loaded = [100 * run["as_loaded"][name] for name in ("chip", "engine")]
+    assert [float(cell) for cell in cells[2:4]] == pytest.approx(loaded, abs=0.005)
 
 
 @pytest.mark.usefixtures("few_sequences")

@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 from engine.model.builders import looped_mlp
-from experiments.hardware.sample_tables import power_text, training_samples
+from experiments.hardware.cost_tables import cost_table
+from experiments.hardware.costs import Cost
+from experiments.hardware.sample_tables import power_text, sample_table, training_samples
 from experiments.reporting.number_text import NONE
 from hw_sim.counts import OpCounts, WordCount
 from hw_sim.prices.bill import Bill, Design
-from hw_sim.prices.technology import shipped_technologies
+from hw_sim.prices.technology import Technology, shipped_technologies, technology_from
 
 NETWORK = looped_mlp(4, 6, 3)
 
@@ -39,3 +41,22 @@ def test_a_power_beyond_what_a_board_may_draw_is_marked() -> None:
 
 def test_where_nothing_takes_time_there_is_no_power() -> None:
     assert power_text(replace(bill(), counts=OpCounts())) == NONE
+
+
+def test_where_a_technology_states_no_times_there_is_a_dash() -> None:
+    """And where it does there is a time, in the same cells."""
+    price = {"low": 1, "value": 1, "high": 1, "unit": "pJ", "node": "any", "source": "own"}
+    energy = dict.fromkeys(("activation", "off_chip"), price | {"status": "recalled"})
+    timeless = technology_from("plain", {"title": "plain", "energy": energy}, "own.toml")
+    for technology, is_timed in ((timeless, False), (shipped_technologies()["gpu"], True)):
+        cost = _cost(technology)
+        for table in (sample_table([], [cost]), cost_table([cost])):
+            cells = dict(zip(table.header, table.rows[0], strict=True))
+            times = [cell for title, cell in cells.items() if "time" in title]
+            assert len(times) == 2
+            assert all((cell != NONE) == is_timed for cell in times)
+
+
+def _cost(technology: Technology) -> Cost:
+    run = replace(bill(), technology=technology)
+    return Cost("digital", technology, run, run, (run,), inferences=7, steps=3.0)

@@ -193,6 +193,28 @@ def test_pulses_are_whole_levels_and_right_in_the_mean() -> None:
     assert np.corrcoef(moved)[0, 1] == pytest.approx(0.0, abs=0.03)  # each rounds for itself
 
 
+def test_the_words_of_a_stream_round_the_pulses_of_its_pairs() -> None:
+    """Every pulse by hand: the halves of a word round both cells, and few cells get any."""
+    pairs, config = STREAM + 5000, replace(IDEAL, levels=41)
+    array = CellArray(config, pairs, np.random.default_rng(3))
+    array.program(np.zeros(pairs))
+    update = 0.005 * np.random.default_rng(4).standard_normal(pairs)
+    before, given = array.level.copy(), array.pulse(update)
+    words = [
+        stream.bit_generator.random_raw(count)
+        for stream, count in zip(
+            np.random.default_rng(3).spawn(2), (STREAM, pairs - STREAM), strict=True
+        )
+    ]
+    low, high = (np.concatenate(words) & 0xFFFFFFFF), np.concatenate(words) >> np.uint64(32)
+    asked = 40 / (2 * config.largest_weight) * update
+    pulses = np.floor([asked + low / 2**32, high / 2**32 - asked])
+    assert 0.01 < (pulses != 0.0).mean() < 0.1
+    np.testing.assert_array_equal(array.writes - 1, np.abs(pulses))
+    np.testing.assert_allclose(array.level, before + pulses / 40, atol=1e-12)
+    assert given == np.abs(pulses).sum()
+
+
 def test_the_seed_decides_the_devices() -> None:
     noisy = replace(IDEAL, program_noise=0.1, stuck=0.1, device_variation=0.3)
     first, again, other = (cells(noisy, seed=seed) for seed in (3, 3, 4))

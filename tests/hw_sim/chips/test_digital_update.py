@@ -10,11 +10,14 @@ from engine.model.params import Params
 from hw_sim.chips import digital
 from hw_sim.chips.digital import DigitalBackend
 from hw_sim.chips.messages import feeds, hold, wires
+from hw_sim.chips.mirror_kernels import TILE
 from tests.hw_sim.chips.patches import NETWORKS, params_of
+
+BEYOND_A_TILE = layered((3, TILE + 4, 2 * TILE + 5, 2))
 
 
 @pytest.mark.parametrize(
-    "network", [layered((3, 4, 5, 2)), looped_mlp(3, 4, 2), *NETWORKS.values()]
+    "network", [layered((3, 4, 5, 2)), BEYOND_A_TILE, looped_mlp(3, 4, 2), *NETWORKS.values()]
 )
 def test_an_update_touches_only_what_changed(network: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the words that the kernels read, mirrors among them: nothing is laid out anew."""
@@ -33,11 +36,23 @@ def test_an_update_touches_only_what_changed(network: Any, monkeypatch: pytest.M
         assert words[changed].tolist() == (before[changed] + 3).tolist()
         assert len(changed) == 1 + sum(k in _span(network, name) for name in _mirrored(chip))
     assert chip._wires.messages.weights is chip._feeds.messages.weights is words
+    chip.apply(10 * word * rng.standard_normal(network.size))
     held = hold(Params(network, chip.words.astype(float)), np.int64)
     np.testing.assert_array_equal(words, held)
     fresh = feeds(network, held)
     np.testing.assert_array_equal(chip._feeds.bias, fresh.bias)
     np.testing.assert_array_equal(chip._wires.bias, wires(network, held).bias)
+
+
+def test_the_two_weights_of_a_pair_are_rounded_alike() -> None:
+    """Also where a block is larger than the tiles in which its random words are turned."""
+    network = looped_mlp(3, 2 * TILE + 5, 2)
+    chip = DigitalBackend(network, Params(network, np.zeros(network.size)))
+    chip.apply(np.full(network.size, 0.5 * 2.0**-chip.config.weight_fraction))
+    words = chip.params["W_rec"]
+    np.testing.assert_array_equal(words, words.T)
+    drawn = words[np.triu_indices(len(words))]
+    assert 0.4 < (drawn > 0.0).mean() < 0.6  # half a word, up as often as not
 
 
 @pytest.mark.parametrize("change", [1e3, 1e13, 1e300])

@@ -15,6 +15,7 @@ from hw_sim.chips.digital import DigitalBackend
 from hw_sim.chips.fixed_point import DigitalConfig
 from hw_sim.chips.spiking import SpikingBackend
 from hw_sim.chips.substrate import Substrate
+from hw_sim.chips.wires import seen_conductances
 from tests.hw_sim.chips.patches import NETWORKS, batch_of, params_of
 
 TRAINING = Training(
@@ -65,3 +66,38 @@ def test_blocks_change_no_bit(
         assert dict(other.counts) == dict(found[0].counts)
         assert other.saturated == found[0].saturated
     assert found[0].saturated.get("accumulator", 1) > 0
+
+
+@pytest.mark.parametrize("tile", [(0, 0), (7, 5), (0, 9)])
+def test_an_array_in_pieces_has_the_same_drops(
+    tile: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether tiles go over the cores, or pieces of the only row of them."""
+    found, used = [], list[int]()
+    cells = np.random.default_rng(0).random((50, 23))
+    for count in (1, 2, 3):
+        monkeypatch.setattr(host_cores, "row_blocks", _cut(count, used))
+        found.append(seen_conductances(cells, 1e-2, tile))
+    assert set(used) == {1, 2, 3}
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
+@pytest.mark.parametrize("upwards", [False, True])
+@pytest.mark.parametrize("rows", [3, 60])
+def test_a_piece_comes_after_all_that_it_needs(
+    rows: int, upwards: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those left of it, and those above it or below it; also where rows are few."""
+    monkeypatch.setattr(host_cores, "row_blocks", _cut(3, []))
+    done = np.zeros((rows, 10), bool)
+
+    def run(down: slice, across: slice) -> None:
+        before = done[down.stop :] if upwards else done[: down.start]
+        assert before[:, across].all()
+        assert done[down, : across.start].all()
+        assert not done[down, across].any()
+        done[down, across] = True
+
+    host_cores.over_pieces(run, rows, 10, work=1, upwards=upwards)
+    assert done.all()

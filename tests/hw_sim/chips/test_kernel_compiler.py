@@ -25,7 +25,7 @@ from hw_sim.chips.digital_update_kernels import write_words
 from hw_sim.chips.kernel_arguments import Update
 theta, tally = np.zeros(1, np.int64), np.zeros((1, 32), np.int64)
 blocks = np.array([[0, 1, 0, 0, 1, -1]])
-write_words(theta, theta, np.full(1, 9.0), theta.copy(), blocks, Update(1.0, 0, -5, 5), tally)
+write_words(theta, np.full(1, 9.0), theta.copy(), blocks, Update(1.0, 0, -5, 5), tally)
 print(theta[0])
 """
 

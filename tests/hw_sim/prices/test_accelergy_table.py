@@ -98,7 +98,7 @@ def test_what_is_missing_is_named_with_the_way_to_say_it(tmp_path: Path) -> None
         found.price("energy", "divide")
     assert str(caught.value) == (
         "technology 'system_top_level' has no energy price for 'divide'; name its action in "
-        "'settle: events', or a technology for the rest in 'others'."
+        "'settle: events' or its component in 'areas', or a technology for the rest in 'others'."
     )
 
 
@@ -133,9 +133,10 @@ def test_an_architecture_of_sanafe_is_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "chip.yaml"
     path.write_text(yaml.safe_dump({"architecture": CHIP}))
     assert load_yaml(path).title == "SANA-FE architecture mine"
-    path.write_text(yaml.safe_dump({"ART": {"tables": []}}))
-    with pytest.raises(TechnologyError, match=r"neither an 'ERT' .* nor an 'architecture'"):
-        load_yaml(path)
+    for key, said in (("CRT", "neither an 'ERT' .* nor an 'archi"), ("ART", "an 'ART' .* alone")):
+        path.write_text(yaml.safe_dump({key: {"tables": []}}))
+        with pytest.raises(TechnologyError, match=said):
+            load_yaml(path)
 
 
 def first(**entries: Any) -> dict[str, Any]:
