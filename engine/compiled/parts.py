@@ -7,7 +7,6 @@ compile to a page of code each time. A kernel knows where its blocks lie.
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
 
 from engine.compiled.compiler import PLAIN
 
@@ -17,11 +16,11 @@ def _part(_, array, start, size):
     """View so many numbers of a flat array, with none of the care that a slice takes."""
 
     def generate(context, builder, signature, arguments):
-        whole = make_array(array)(context, builder, arguments[0])
-        part = make_array(array)(context, builder)
+        whole = context.make_array(array)(context, builder, arguments[0])
+        part = context.make_array(array)(context, builder)
         first = builder.gep(whole.data, [arguments[1]])
         fields = {"shape": [arguments[2]], "strides": [whole.itemsize], "itemsize": whole.itemsize}
-        populate_array(part, data=first, meminfo=None, **fields)
+        context.populate_array(part, data=first, meminfo=None, **fields)
         return part._getvalue()
 
     return array(array, types.intp, types.intp), generate
@@ -40,7 +39,7 @@ def _copy(_, source, into):
     """Write a flat array over another of its size, which lies elsewhere."""
 
     def generate(context, builder, signature, arguments):
-        from_, to = (make_array(source)(context, builder, value) for value in arguments)
+        from_, to = (context.make_array(source)(context, builder, value) for value in arguments)
         cgutils.raw_memcpy(builder, to.data, from_.data, to.nitems, to.itemsize)
         return context.get_dummy_value()
 
@@ -60,7 +59,7 @@ def _clear(_, array):
     """Fill a flat array with zeros."""
 
     def generate(context, builder, signature, arguments):
-        whole = make_array(array)(context, builder, arguments[0])
+        whole = context.make_array(array)(context, builder, arguments[0])
         size = builder.mul(whole.nitems, whole.itemsize)
         cgutils.memset(builder, whole.data, size, 0)
         return context.get_dummy_value()

@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from importlib import import_module
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
-import scipy.linalg.cython_blas  # noqa: F401  numba's BLAS: loaded now, the controller must see it
 from threadpoolctl import ThreadpoolController
 
 from engine.model.network import Network
@@ -27,16 +27,35 @@ takes about a tenth of a millisecond."""
 
 Part = TypeVar("Part")
 
-_blas = ThreadpoolController().select(user_api="blas")
 _cores: ContextVar[int | None] = ContextVar("cores")
 """What BLAS was allowed before it was held to one thread."""
+
+
+@cache
+def _blas() -> Any:
+    """Return the control of all BLAS libraries; one that it does not see it cannot hold.
+
+    That of numba is scipy's, which takes a while to load: here, and not where the engine is
+    imported. A limit that users have set by then holds for it too.
+    """
+    allowed = max((pool.num_threads for pool in _loaded_blas().lib_controllers), default=1)
+    import_module("scipy.linalg.cython_blas")
+    loaded = _loaded_blas()
+    for pool in loaded.lib_controllers:
+        if pool.num_threads > allowed:
+            pool.set_num_threads(allowed)
+    return loaded
+
+
+def _loaded_blas() -> Any:
+    return ThreadpoolController().select(user_api="blas")
 
 
 def usable_cores() -> int:
     """Return how many threads BLAS may use: the limit that users and worker processes set."""
     cores = _cores.get(None)
     if cores is None:  # asking BLAS takes a while
-        cores = max((pool.num_threads for pool in _blas.lib_controllers), default=1)
+        cores = max((pool.num_threads for pool in _blas().lib_controllers), default=1)
     return cores
 
 
@@ -48,7 +67,7 @@ def one_blas_thread() -> Iterator[None]:
         return
     before = _cores.set(usable_cores())
     try:
-        with _blas.limit(limits=1):
+        with _blas().limit(limits=1):
             yield
     finally:
         _cores.reset(before)

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import eigh, lapack
+import scipy
 
 from engine.arrays import Array, FloatArray, by_sample, namespace
 from engine.border import checked
@@ -260,7 +260,9 @@ def _clip_eigenvalues(block: FloatArray, matrix: Matrix, limit: float) -> None:
         if _is_below(side * matrix, limit):
             continue
         beyond = (limit, np.inf) if side > 0 else (-np.inf, -limit)
-        values, vectors = eigh(matrix, driver="evr", subset_by_value=beyond, check_finite=False)
+        values, vectors = scipy.linalg.eigh(
+            matrix, driver="evr", subset_by_value=beyond, check_finite=False
+        )
         clipped = clipped - (vectors * (values - side * limit)) @ vectors.T
     if clipped is not matrix:
         block[...] = (clipped + clipped.T) / 2
@@ -277,7 +279,9 @@ def _clip_singular_values(block: FloatArray, matrix: Matrix, limit: float) -> No
     if _is_below(square, limit**2):
         return
     above = (limit**2, np.inf)
-    squares, vectors = eigh(square, driver="evr", subset_by_value=above, check_finite=False)
+    squares, vectors = scipy.linalg.eigh(
+        square, driver="evr", subset_by_value=above, check_finite=False
+    )
     clipped = tall - (tall @ (vectors * (1 - limit / np.sqrt(squares)))) @ vectors.T
     block[...] = clipped.T if wide else clipped
 
@@ -334,5 +338,5 @@ def _is_below(symmetric: Matrix, limit: float) -> bool:
     """
     rest = np.negative(symmetric, order="F")
     np.fill_diagonal(rest, rest.diagonal() + limit)
-    _, failed_at = lapack.dpotrf(rest, lower=True, clean=False, overwrite_a=True)
+    _, failed_at = scipy.linalg.lapack.dpotrf(rest, lower=True, clean=False, overwrite_a=True)
     return bool(failed_at == 0)

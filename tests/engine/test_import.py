@@ -36,6 +36,13 @@ def test_the_engine_stands_on(name: str, loaded: set[str]) -> None:
     assert name in loaded
 
 
+def test_what_only_training_needs_is_not_imported_with_the_engine() -> None:
+    """scipy's linear algebra would be a third of the time that the import takes."""
+    command = [sys.executable, "-c", "import engine, sys; print('scipy.linalg' in sys.modules)"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "False"
+
+
 @pytest.mark.parametrize("package", ["adapters", "golden", "hw_sim", "experiments"])
 def test_the_engine_knows_no_other_package(package: str, loaded: set[str]) -> None:
     assert package not in loaded

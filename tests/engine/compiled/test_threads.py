@@ -1,5 +1,10 @@
 """Training holds BLAS to one thread; batches with enough to do go to all cores in blocks."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -23,6 +28,7 @@ from engine.learning.training import Training, fit, train_step
 from engine.model.builders import layered, looped_mlp
 from engine.model.params import initial_params
 
+ROOT = Path(__file__).parents[3]
 NETWORK = looped_mlp(4, 8, 2)
 
 
@@ -41,6 +47,23 @@ def test_a_small_batch_has_one_thread_and_a_large_one_what_there_was() -> None:
             assert blas_threads() == {1}
         with fitting_threads(NETWORK, LARGE // largest):
             assert blas_threads() == before
+
+
+def test_a_limit_holds_for_a_library_that_is_loaded_under_it() -> None:
+    """numba's BLAS comes with scipy, which a process loads when it first asks for cores."""
+    code = """
+from threadpoolctl import threadpool_info, threadpool_limits
+from engine.compiled.threads import usable_cores
+with threadpool_limits(1, user_api="blas"):
+    print(usable_cores(), *(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"))
+"""
+    many = os.environ | {"OPENBLAS_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", code]
+    told = subprocess.run(
+        command, cwd=ROOT, env=many, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert len(told) == 3  # and numpy's and scipy's
+    assert set(told) == {"1"}
 
 
 def test_fit_holds_blas_to_one_thread_and_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
