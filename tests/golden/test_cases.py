@@ -48,7 +48,7 @@ def test_training_lowers_the_loss_within_the_cap(name: str) -> None:
     trained = trained_case(start, CAP, "trained")
     losses = [mean_cost(case.build(NumbaBackend), case.x, case.y) for case in (start, trained)]
     assert losses[1] <= cases.DROP * losses[0] + 1e-6
-    assert recurrent_norm(trained.params) <= CAP + 1e-12
+    assert recurrent_norm(trained.params) <= CAP + 1e-9  # of windows it is estimated from below
     assert not np.array_equal(start.params.theta, trained.params.theta)
 
 

@@ -302,9 +302,10 @@ def test_only_the_memory_of_bptt_grows_with_the_steps(learner):
         growth.run_probe(Setting(learner, steps=n, width=128, batch=128)) for n in (5, 205)
     )
     states = 200 * 128 * 128 * 4
-    assert many.peak >= many.extra > 0
+    assert many.peak >= many.extra >= 0
     assert few.seconds > 0
-    if learner != "backprop":  # which takes no steps
+    if learner != "backprop":  # which takes no steps, and finds its room among the freed pages
+        assert many.extra > 0
         assert many.seconds > few.seconds
     if learner == "bptt":
         assert many.extra - few.extra > 0.9 * states
