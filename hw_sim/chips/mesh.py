@@ -14,6 +14,13 @@ def side_of(count: int) -> int:
     return int(np.ceil(np.sqrt(count)))
 
 
+def hops_between(here: IntArray, there: IntArray, count: int) -> IntArray:
+    """Return the steps from cores to cores of a mesh of so many, row by row and then along it."""
+    side = side_of(count)
+    hops: IntArray = abs(here // side - there // side) + abs(here % side - there % side)
+    return hops
+
+
 def fan_out(network: Network, per_core: int) -> IntArray:
     """Messages and hops of one event, for each unit and each output, `(units + outputs, 2)`.
 
@@ -70,10 +77,9 @@ def _add_listeners(
 
 def _ways(core: IntArray, listeners: Sequence[set[int]]) -> IntArray:
     """Messages and hops from each sender to the cores that hear it."""
-    side = side_of(core[-1] + 1)
     found = np.zeros((len(listeners), 2), np.int64)
     for unit, heard in enumerate(listeners):
-        row, column = divmod(int(core[unit]), side)
-        hops = sum(abs(c // side - row) + abs(c % side - column) for c in heard)
-        found[unit] = len(heard), hops
+        reached = np.array(sorted(heard), np.int64)
+        hops = hops_between(core[unit], reached, int(core[-1]) + 1)
+        found[unit] = len(heard), hops.sum()
     return found

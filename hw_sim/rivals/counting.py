@@ -3,7 +3,8 @@
 Nothing depends on the data: every state and every delta is sent, whatever its value. Work is
 counted where it arrives, and that of the read-out at the read-out, there and back. Between tiles
 each product sends its words as in EqProp; to learn, deltas are where they were sent back to, and
-states are sent once more.
+states are sent once more. Between cores a product sends events as in EqProp: units lie on the same
+cores, messages take the same ways, and both are counted where they are sent.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,12 +18,13 @@ from engine.couplings.link import INPUT, ONE, OUTPUT, Link
 from engine.model.network import Layer, Network
 from hw_sim.chips.arrays import tile_table
 from hw_sim.chips.kernel_arguments import DRIVEN, JOINED
-from hw_sim.chips.landing import Meetings, products_on_cores
+from hw_sim.chips.landing import Meetings, cores_of, products_on_cores
+from hw_sim.chips.mesh import fan_from_inputs, hops_between
 from hw_sim.chips.messages import Way, forward_ways, input_ways, readout_ways, recurrent_ways
 from hw_sim.chips.tile_mesh import tile_mesh
 from hw_sim.counts import OpCounts
 from hw_sim.events import BUSY_UPDATE, KINDS
-from hw_sim.places import READOUT
+from hw_sim.places import READOUT, places
 
 SLOPES = {
     "tanh": {"mac": 2},
@@ -110,7 +112,7 @@ def backward_events(network: Network, steps: int, medium: Medium) -> OpCounts:
 
 
 class _Sample:
-    """Counts of one sample, and the cores that hold the network: each layer begins a new one."""
+    """Counts of one sample, and the cores that hold the network."""
 
     def __init__(self, network: Network, medium: Medium) -> None:
         self.counts, self._network, self._medium = OpCounts(), network, medium
@@ -119,7 +121,8 @@ class _Sample:
         spans = {name: (span.start, span.stop) for name, span in network.columns.items()}
         self._span = spans | {OUTPUT: (network.units, network.units + network.outputs)}
         if medium.per_core:
-            self._home, self._places = self._cores()
+            cores = cores_of(network, medium.per_core, medium.lengths_ns)
+            self._home, self._places = cores.home, [places(network)[k] for k in cores.place]
 
     def add(self, phase: str, place: str, **events: int) -> None:
         """Count events by kind."""
@@ -164,7 +167,9 @@ class _Sample:
         if found and self._medium.per_core:
             starts = [self._span[link.target][0] for link in found]
             work = products_on_cores(found, starts, self._home)
-            self.add("learn", self._places[int(work.argmax())], busy_synapse=int(work.max()))
+            outside = found[0].target == OUTPUT
+            place = READOUT if outside else self._places[int(work.argmax())]
+            self.add("learn", place, busy_synapse=int(work.max()))
 
     def tell(self, link: Link, from_rows: bool) -> None:
         """Count the hops of the words of one end to all tiles of a link, which learns from them."""
@@ -184,18 +189,8 @@ class _Sample:
         tiles, (_, arrivals) = -(-way.shape[0] // height), way.traffic
         self.add(phase, _place(way), conversion=arrivals * tiles, addition=arrivals * (tiles - 1))
 
-    def _cores(self) -> tuple[IntArray, list[str]]:
-        """Return the core of each unit and each output, and the place of each core."""
-        homes: list[IntArray] = []
-        places: list[str] = []
-        for name, (start, stop) in self._span.items():
-            home = np.arange(stop - start) // self._medium.per_core
-            homes.append(len(places) + home)
-            places += [READOUT if name == OUTPUT else name] * (int(home[-1]) + 1)
-        return np.concatenate(homes), places
-
     def _exchange(self, phase: str, ways: Sequence[Way]) -> None:
-        """Count a step of all cores: messages, and what the longest work of one consists of."""
+        """Count a step of all cores: messages and hops, and what the longest work of one is."""
         outside, home = ways[0].link.target == OUTPUT, self._home
         first = {INPUT: 0} | {name: start for name, (start, _) in self._span.items()}
         met = Meetings(self._network.inputs if phase == "input" else len(home), home)
@@ -206,12 +201,17 @@ class _Sample:
         np.add.at(work[RECEIVES], landing.core, 1)
         np.add.at(work[SYNAPSES], landing.core, landing.synapses)
         for name in dict.fromkeys(way.ends[0] for way in ways if way.ends[0] != INPUT):
-            senders = slice(*self._span[name])
-            for kind, told in ((UPDATES, 1), (SPIKES, 1), (SENDS, np.diff(landing.first)[senders])):
-                np.add.at(work[kind], home[senders], told)
-            self.add(phase, READOUT if outside else name, spike_out=self._size[name])
-        for place, heard in zip(self._places, work[RECEIVES].tolist(), strict=True):
-            self.add(phase, READOUT if outside else place, message=heard)
+            senders, rows = slice(*self._span[name]), slice(*landing.first[list(self._span[name])])
+            told, reached = np.diff(landing.first)[senders], landing.core[rows]
+            for kind, events in ((UPDATES, 1), (SPIKES, 1), (SENDS, told)):
+                np.add.at(work[kind], home[senders], events)
+            hops = hops_between(np.repeat(home[senders], told), reached, len(self._places))
+            sent = {"message": len(reached), "hop": int(hops.sum())}
+            self.add(phase, READOUT if outside else name, spike_out=self._size[name], **sent)
+        if phase == "input":
+            fan = fan_from_inputs(self._network, self._medium.per_core).sum(0)
+            for layer, heard in zip(self._network.layers, fan.tolist(), strict=True):
+                self.add(phase, layer.name, message=heard)
         self._wait(phase, work, outside)
 
     def _wait(self, phase: str, work: IntArray, outside: bool) -> None:

@@ -35,6 +35,19 @@ CHIPS = {
     ),
     "spiking": (SpikingBackend, SpikingConfig(neurons_per_core=PER_CORE), PER_CORE),
 }  # fmt: skip
+CORE = {"h0": 0, "h1": 0, "h2": 1, "h3": 1, "h4": 2, "o0": 2, "o1": 3}
+"""Units and outputs in their order, two on a core."""
+AWAY = ((0, 1, 1, 2), (1, 0, 2, 1), (1, 2, 0, 1), (2, 1, 1, 0))
+"""Steps between the cores 0 1 / 2 3 of a square."""
+HIDDEN, ANSWERS = ("h0", "h1", "h2", "h3", "h4"), ("o0", "o1")
+ENDS: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {
+    ("input", "hidden"): ((), HIDDEN),
+    ("free", "hidden"): (HIDDEN, HIDDEN),
+    ("free", "readout"): (HIDDEN, ANSWERS),
+    ("backward", "readout"): (ANSWERS, HIDDEN),
+    ("backward", "hidden"): (HIDDEN, HIDDEN),
+}
+"""Who speaks and who hears in a product; inputs come over the border."""
 each_chip = pytest.mark.parametrize(("make", "config", "per_core"), CHIPS.values(), ids=CHIPS)
 
 
@@ -77,7 +90,7 @@ class Ledger(Counter[tuple[str, str, str]]):
         """A product of a vector and a matrix, in the way of the chip."""
         self.enter(phase, place, state_read=sources)
         if self.per_core:
-            self.exchange(phase, place, sources, targets)
+            self.exchange(phase, place, sources)
         if self.in_array:  # deltas go from columns to rows
             rows, columns = self.tile[::-1] if phase == "backward" else self.tile
             words, driven = ceil(sources / (rows or sources)), ceil(targets / (columns or targets))
@@ -89,22 +102,30 @@ class Ledger(Counter[tuple[str, str, str]]):
             else:
                 self.enter(phase, place, mac=1, weight_read=1)
 
-    def exchange(self, phase: str, place: str, sources: int, targets: int) -> None:
-        """A message of each source to each core, and the longer work of the fullest core."""
-        cores, on_core = ceil(targets / self.per_core), min(targets, self.per_core)
-        self.enter(phase, place, message=sources * cores, barrier=1)
-        speakers = 0 if phase == "input" else min(sources, self.per_core)
-        self.enter(phase, place, spike_out=sources if speakers else 0)
-        if sources * (16.0 + 3.8 * on_core) > speakers * (9.7 + 30.0 + 5.1 * cores):
+    def exchange(self, phase: str, place: str, sources: int) -> None:
+        """A message of each source to each core, on its way, and the longer work of a core."""
+        speakers, hearers = ENDS[phase, place]
+        synapses = Counter(CORE[hearer] for hearer in hearers)
+        self.enter(phase, place, message=sources * len(synapses), barrier=1)
+        hops = sum(AWAY[CORE[speaker]][core] for speaker in speakers for core in synapses)
+        self.enter(phase, place, spike_out=len(speakers), hop=hops)
+        on_core, speaking = (
+            max(synapses.values()),
+            max(Counter(map(CORE.get, speakers)).values(), default=0),
+        )
+        if sources * (16.0 + 3.8 * on_core) > speaking * (9.7 + 30.0 + 5.1 * len(synapses)):
             self.enter(phase, place, busy_receive=sources, busy_synapse=sources * on_core)
         else:
-            self.enter(phase, place, busy_update=speakers, busy_spike=speakers)
-            self.enter(phase, place, busy_send=speakers * cores)
+            self.enter(phase, place, busy_update=speaking, busy_spike=speaking)
+            self.enter(phase, place, busy_send=speaking * len(synapses))
 
     def learn(self, place: str, sources: int, targets: int) -> None:
         """Add an outer product to the slopes: each reads and writes its word."""
         pairs = sources * targets
-        self.enter("learn", place, busy_synapse=sources * min(targets, self.per_core))
+        if self.per_core:
+            _, hearers = ENDS["free", place]
+            on_core = max(Counter(CORE[hearer] for hearer in hearers).values())
+            self.enter("learn", place, busy_synapse=sources * on_core)
         self.enter("learn", place, state_read=sources + targets, mac=pairs)
         self.enter("learn", place, trace_read=pairs, trace_write=pairs)
 

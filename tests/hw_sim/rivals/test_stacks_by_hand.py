@@ -139,6 +139,9 @@ class Ledger(Counter[tuple[str, str, str]]):
         super().__init__()
         self.case, self.in_array = case, isinstance(chip, CrossbarBackend)
         self.per_core = PER_CORE if isinstance(chip, SpikingBackend) else 0
+        sizes = case.sizes["layer1"], case.sizes["layer2"]
+        self.first = {"layer1": 0, "layer2": sizes[0], "readout": sum(sizes)}
+        self.cores = ceil((sum(sizes) + 2) / PER_CORE)
         self.tile = chip.tile
         self.mesh = Tiles(case.plans, chip.tile) if any(chip.tile) else None
 
@@ -179,53 +182,65 @@ class Ledger(Counter[tuple[str, str, str]]):
         if self.per_core and ways:
             self.exchange(phase, ways)
 
+    def core(self, name: str, unit: int) -> int:
+        """Units lie on cores in their order, and the outputs after them."""
+        return (self.first[name] + unit) // PER_CORE
+
+    def place_of(self, core: int) -> str:
+        """The first neuron of a core says where it is counted."""
+        return max(name for name, first in self.first.items() if first <= core * PER_CORE)
+
     def exchange(self, phase: str, ways: list[tuple[Plan, bool]]) -> None:
         """A message of each unit to each core with a listener, and the longest work of a core."""
-        met: dict[tuple[str, int], Counter[tuple[str, int]]] = defaultdict(Counter)
+        met: dict[tuple[str, int], Counter[int]] = defaultdict(Counter)
         for plan, back in ways:
             for rows, columns in plan.positions:
                 for row, column in product((r for r in rows if r is not None), columns):
                     ends = (plan.source, row), (plan.target, column)
-                    (name, unit), (other, heard) = ends[::-1] if back else ends
-                    met[name, unit][other, heard // PER_CORE] += 1
+                    (name, unit), end = ends[::-1] if back else ends
+                    met[name, unit][self.core(*end)] += 1
         outside = ways[0][0].target == "readout"
-        talk: Counter[tuple[str, int]] = Counter()
-        hear: Counter[tuple[str, int]] = Counter()
-        work: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+        talk: Counter[int] = Counter()
+        hear: Counter[int] = Counter()
+        work: dict[int, Counter[str]] = defaultdict(Counter)
         for name in {plan.target if back else plan.source for plan, back in ways}:
             for unit in range(self.case.sizes[name]):
+                place = "readout" if outside else "layer1" if name == "input" else name
                 heard = met[name, unit]
                 for core, synapses in heard.items():
-                    self.enter(phase, "readout" if outside else core[0], message=1)
+                    self.enter(phase, place, message=1)
                     work[core].update(busy_receive=1, busy_synapse=synapses)
                     hear[core] += 160 + 38 * synapses  # tenths of a nanosecond
                 if name != "input":
-                    core = name, unit // PER_CORE
-                    self.enter(phase, "readout" if outside else name, spike_out=1)
-                    work[core].update(busy_update=1, busy_spike=1, busy_send=len(heard))
-                    talk[core] += 97 + 300 + 51 * len(heard)
+                    home = self.core(name, unit)
+                    hops = sum(len(walked(home, core, self.cores)) for core in heard)
+                    self.enter(phase, place, spike_out=1, hop=hops)
+                    work[home].update(busy_update=1, busy_spike=1, busy_send=len(heard))
+                    talk[home] += 97 + 300 + 51 * len(heard)
         receives = max(hear.values()) > max(talk.values(), default=0)
         side, kinds = (hear, ("receive", "synapse")) if receives else (
             talk, ("update", "spike", "send")
         )  # fmt: skip
         most = max(side.values())
         busiest = min(core for core, time in side.items() if time == most)
-        place = "readout" if outside else busiest[0]
+        place = "readout" if outside else self.place_of(busiest)
         events = {f"busy_{kind}": work[busiest][f"busy_{kind}"] for kind in kinds}
         self.enter(phase, place, barrier=1, **events)
 
     def learn(self, plans: list[Plan]) -> None:
-        work: Counter[tuple[str, int]] = Counter()
+        work: Counter[int] = Counter()
         for plan in plans:
             for rows, columns in plan.positions:
                 pairs, inside = len(rows) * len(columns), [r for r in rows if r is not None]
                 self.enter("learn", plan.target, mac=pairs, trace_read=pairs, trace_write=pairs)
                 self.enter("learn", plan.target, state_read=len(inside) + len(columns))
                 for column in columns:
-                    work[plan.target, column // PER_CORE] += len(rows)
+                    work[self.core(plan.target, column)] += len(rows)
         if self.per_core and work:
             busiest = min(core for core, n in work.items() if n == max(work.values()))
-            self.enter("learn", busiest[0], busy_synapse=work[busiest])
+            outside = plans[0].target == "readout"
+            place = "readout" if outside else self.place_of(busiest)
+            self.enter("learn", place, busy_synapse=work[busiest])
 
     def stages(self, steps: int) -> list[tuple[list[str], list[tuple[Plan, bool]]]]:
         """The two layers one after the other; or both at once, and both ways in each step."""
