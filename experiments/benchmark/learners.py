@@ -16,7 +16,7 @@ from engine.backend import Backend
 from engine.compiled.threads import fitting_threads
 from engine.learning.optimizer import scheduled
 from engine.learning.predict import evaluate
-from engine.learning.run import Run
+from engine.learning.run import Epoch, Run
 from engine.learning.spectral import SpectralCap, starting_vectors
 from engine.learning.training import Training, train_step
 from engine.model.network import Network
@@ -57,6 +57,7 @@ class EqPropLearner:
     def train_epoch(self) -> None:
         """Go once through the training part."""
         self._steps.clear()
+        cost = 0.0
         x, size = self._split.x_train, self._training.batch_size
         order = self._run.rng.permutation(len(x))
         with fitting_threads(self._backend.network, size):  # as `fit` does
@@ -66,6 +67,10 @@ class EqPropLearner:
                     self._backend, x[rows], self._y[rows], self._training, self._run, self._total
                 )
                 self._steps.append((report.free_steps, report.nudged_steps))
+                cost += report.cost * len(rows) / len(x)
+        history, (free, nudged) = self._run.history, np.mean(self._steps, axis=0)
+        # Tolerances that are not said follow the cost of the epoch before.
+        history.append(Epoch(len(history) + 1, float(cost), free, nudged, 0.0, 0.0))
 
     def accuracy(self) -> float:
         """Return the share of right answers on the validation part."""
