@@ -65,11 +65,15 @@ def one_blas_thread() -> Iterator[None]:
     if _cores.get(None) is not None:
         yield  # it is held already, and asking again takes a while
         return
+    pools = [(pool, pool.num_threads) for pool in _blas().lib_controllers]
     before = _cores.set(usable_cores())
     try:
-        with _blas().limit(limits=1):
-            yield
+        for pool, _ in pools:
+            pool.set_num_threads(1)
+        yield
     finally:
+        for pool, allowed in pools:
+            pool.set_num_threads(allowed)
         _cores.reset(before)
 
 
