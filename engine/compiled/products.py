@@ -15,6 +15,8 @@ TILE_ROWS, TILE_VECTORS, VECTOR_BYTES = 6, 2, 32
 """A tile of a product: its sums fill 12 of the 16 vector registers that a core has at least."""
 TILE_BYTES = TILE_VECTORS * VECTOR_BYTES
 """Width of a tile: as many columns as numbers fit."""
+BESIDE = 4
+"""Tiles of a single row that are summed at once: a chain of sums waits for each of its terms."""
 DEPTH = 2048
 """Rows of a packed matrix that a tile sums over in one go."""
 PASS = 192
@@ -23,14 +25,14 @@ TURNED = 48
 """Columns of a batch that are turned into rows at a time."""
 
 
-def _tile_of(count):
-    """Make the function that adds a tile of `count` rows."""
+def _tile_of(count, beside=1):
+    """Make the function that adds a tile of `count` rows, or several tiles `beside` each other."""
 
     @intrinsic
     def add_tile(
         _, a, a_start, a_step, left, depth, packed, packed_start, out, out_start, out_step
     ):
-        """Add a tile of `a b` to `out`: `count` rows, as many columns as `TILE_VECTORS` vectors.
+        """Add a tile of `a b` to `out`: `count` rows, `beside` times `TILE_VECTORS` vectors wide.
 
         Each array is flat and used from its start on; rows of `a` and `out` are a step apart. Rows
         beyond the first `left` repeat the last of them, which costs no branch and changes nothing.
@@ -56,8 +58,12 @@ def _tile_of(count):
                     kind(context, builder, arguments[array]).data, [arguments[start]]
                 )
 
-            def vectors(start, offset):
-                places = (builder.add(offset, constant(v * lanes)) for v in range(TILE_VECTORS))
+            def vectors(start, offset, tile_step):
+                places = (
+                    builder.add(offset, builder.add(builder.mul(tile_step, constant(t)), within))
+                    for t in range(beside)
+                    for within in (constant(v * lanes) for v in range(TILE_VECTORS))
+                )
                 return [
                     builder.bitcast(builder.gep(start, [place]), vector.as_pointer())
                     for place in places
@@ -75,14 +81,16 @@ def _tile_of(count):
                 for r in range(count)
             ]
             reads = [builder.gep(a, [builder.mul(row, a_step)]) for row in rows]
-            writes = [vectors(out, builder.mul(row, out_step)) for row in rows]
+            width = constant(TILE_VECTORS * lanes)
+            writes = [vectors(out, builder.mul(row, out_step), width) for row in rows]
             sums = [
                 [cgutils.alloca_once_value(builder, builder.load(place, **loose)) for place in row]
                 for row in writes
             ]
             with cgutils.for_range(builder, depth) as loop:
-                start = builder.mul(loop.index, constant(TILE_VECTORS * lanes))
-                columns = [builder.load(place, **loose) for place in vectors(packed, start)]
+                start, next_tile = builder.mul(loop.index, width), builder.mul(depth, width)
+                places = vectors(packed, start, next_tile)
+                columns = [builder.load(place, **loose) for place in places]
                 for read, row in zip(reads, sums, strict=True):
                     one = builder.load(builder.gep(read, [loop.index]))
                     filled = builder.insert_element(nothing, one, ir.Constant(ir.IntType(32), 0))
@@ -101,18 +109,21 @@ def _tile_of(count):
     return add_tile
 
 
-def _plain_tile_of(count):
+def _plain_tile_of(count, beside=1):
     """Make the function that does the same without the compiler."""
 
     def add_tile(a, a_start, a_step, left, depth, packed, packed_start, out, out_start, out_step):
         width = TILE_BYTES // packed.itemsize
-        columns = packed[packed_start : packed_start + depth * width].reshape((depth, width))
+        tiles = packed[packed_start : packed_start + beside * depth * width]
+        columns = np.hstack(tiles.reshape((beside, depth, width)))
         into = out.reshape(-1)
         for row in range(min(count, left)):
             start, to = a_start + row * a_step, out_start + row * out_step
             # Compiled code says nothing of what is not finite, nor of the scratch at an edge.
             with np.errstate(all="ignore"):
-                into[to : to + width] += np.add.reduce(a[start : start + depth, None] * columns, 0)
+                into[to : to + beside * width] += np.add.reduce(
+                    a[start : start + depth, None] * columns, 0
+                )
 
     return add_tile
 
@@ -120,6 +131,7 @@ def _plain_tile_of(count):
 _make_tile = _plain_tile_of if PLAIN else _tile_of
 _add_tile = _make_tile(TILE_ROWS)
 _add_row = _make_tile(1)  # of the same sums: six for one would be five too many
+_add_long_row = _make_tile(1, BESIDE)
 
 
 def packed_size(shape: tuple[int, ...], itemsize: int) -> int:
@@ -169,7 +181,14 @@ def add_product(a, rows, inner, packed, out, columns, out_step, edge):
         used = 0
         for k in range(0, inner, DEPTH):
             depth = min(DEPTH, inner - k)
-            for j in range(0, columns, width):
+            j = 0
+            while j < columns:
+                if bottom - top == 1 and j + BESIDE * width <= columns:
+                    from_, to = top * inner + k, top * out_step + j
+                    _add_long_row(a, from_, inner, 1, depth, packed, used, out, to, out_step)
+                    used += BESIDE * depth * width
+                    j += BESIDE * width
+                    continue
                 for i in range(top, bottom, TILE_ROWS):
                     left, from_, to = min(TILE_ROWS, bottom - i), i * inner + k, i * out_step + j
                     if j + width <= columns and left > 1:
@@ -186,6 +205,7 @@ def add_product(a, rows, inner, packed, out, columns, out_step, edge):
                         for c in range(columns - j):
                             out[to + r * out_step + c] = edge[r, c]
                 used += depth * width
+                j += width
 
 
 @compiled

@@ -36,14 +36,14 @@ def _blas() -> Any:
     """Return the control of all BLAS libraries; one that it does not see it cannot hold.
 
     That of numba is scipy's, which takes a while to load: here, and not where the engine is
-    imported. A limit that users have set by then holds for it too.
+    imported. It may use as many threads as the libraries that are there by then.
     """
-    allowed = max((pool.num_threads for pool in _loaded_blas().lib_controllers), default=1)
+    before = {pool.filepath: pool.num_threads for pool in _loaded_blas().lib_controllers}
     import_module("scipy.linalg.cython_blas")
     loaded = _loaded_blas()
     for pool in loaded.lib_controllers:
-        if pool.num_threads > allowed:
-            pool.set_num_threads(allowed)
+        if before and pool.filepath not in before:
+            pool.set_num_threads(max(before.values()))
     return loaded
 
 
@@ -65,11 +65,15 @@ def one_blas_thread() -> Iterator[None]:
     if _cores.get(None) is not None:
         yield  # it is held already, and asking again takes a while
         return
+    pools = [(pool, pool.num_threads) for pool in _blas().lib_controllers]
     before = _cores.set(usable_cores())
     try:
-        with _blas().limit(limits=1):
-            yield
+        for pool, _ in pools:
+            pool.set_num_threads(1)
+        yield
     finally:
+        for pool, allowed in pools:
+            pool.set_num_threads(allowed)
         _cores.reset(before)
 
 

@@ -35,7 +35,7 @@ def _whole(shape: tuple[int, ...], dtype: type, seed: int) -> FloatArray:
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("inner", [1, 3, 17])
-@pytest.mark.parametrize("columns", [1, 7, 8, 16, 17, 33])
+@pytest.mark.parametrize("columns", [1, 7, 8, 16, 17, 33, 64, 81])
 @pytest.mark.parametrize("rows", ROWS)
 def test_a_product_is_exact_and_stays_in_its_columns(
     rows: int, columns: int, inner: int, dtype: type
