@@ -239,7 +239,8 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         dtype = self.backend_.dtype
         x = self._validated(X, dtype=dtype, reset=False)
-        return predict_outputs(self.backend_, x, self._training().settled)
+        settled = replace(self._training().settled, max_steps=_whole(self.free_steps))
+        return predict_outputs(self.backend_, x, settled)
 
 
 class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
@@ -250,7 +251,8 @@ class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
     64 for rows. Rows are images if `image_shape` says `(height, width, channels)`; for "conv" they
     are gray squares otherwise. Classes are read out by softmax.
 
-    `free_steps`, `nudged_steps` and `tolerance` say how long the network may settle, `cap` bounds
+    `free_steps`, `nudged_steps` and `tolerance` say how long the network may settle; a tolerance of
+    "auto" shrinks with the loss, and is 1e-4 for predictions. `cap` bounds
     the norm of the recurrent coupling, `beta` is the nudge. Training ends when `n_iter_no_change`
     passes in a row have not lowered the loss by `tol`, or after `max_iter`.
     """
