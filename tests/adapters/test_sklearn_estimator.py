@@ -189,8 +189,17 @@ def test_a_refused_first_partial_fit_leaves_the_estimator_unfitted(arguments: di
     assert model.predict(x).shape == (4,)
 
 
+def test_free_steps_bound_predictions_too() -> None:
+    x, y = blobs()
+    model = EqPropClassifier(**QUICK).fit(x, y)
+    settled = model.predict_proba(x)
+    rushed = model.set_params(free_steps=1).predict_proba(x)
+    assert np.abs(settled - rushed).max() > 1e-3
+
+
 @pytest.mark.parametrize(
-    "setting", [{"beta": -1.0}, {"cap": 2.0}, {"free_steps": 0}, {"max_iter": 0}]
+    "setting",
+    [{"beta": -1.0}, {"cap": 2.0}, {"free_steps": 0}, {"max_iter": 0}, {"tolerance": "fast"}],
 )
 @pytest.mark.parametrize("make", [EqPropClassifier, EqPropRegressor])
 def test_a_refused_fit_leaves_what_was_learned(make: type, setting: dict) -> None:
