@@ -44,7 +44,7 @@ def _list_pulses(update, words, per_weight, start, stop, busy, pairs, listed):
     some, found = 0, 0
     for k in range(stop - start):
         pairs[some] = start + k
-        some += busy[k]
+        some += np.int64(busy[k])
     for k in pairs[:some]:
         asked = _asked(update, words, per_weight, k)
         for cell in range(2):
