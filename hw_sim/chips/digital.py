@@ -200,7 +200,7 @@ class DigitalBackend(Substrate):
     def _apply(self, update: FloatArray) -> None:
         """Write what changes, in place; nothing is laid out anew but the biases of the units."""
         blocks, tally = block_table(self.network), self._tally()
-        noise = np.empty(self.network.size, np.uint16)
+        noise = np.empty(self.network.size, np.int64)
         self._register = update_kernels.draw_words(noise, blocks, self._register, tally)
         self.saturations.weight += update_kernels.write_words(
             self.words, update, noise, blocks, self._update, tally
@@ -235,7 +235,7 @@ class DigitalBackend(Substrate):
 
     def record_update(self, update: FloatArray, trace: Trace) -> bool:
         """Round and write words, one after the other."""
-        noise, blocks = np.empty(self.network.size, np.uint16), block_table(self.network)
+        noise, blocks = np.empty(self.network.size, np.int64), block_table(self.network)
         update_kernels.draw_words(noise, blocks, 1, self._tally())
         arrays = {"theta": self.words, "update": update, "noise": noise}
         held = [Memory(name, values, trace) for name, values in arrays.items()]

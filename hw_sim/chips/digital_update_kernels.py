@@ -51,7 +51,7 @@ def write_words(theta, update, noise, blocks, formats, tally):
         start, stop, written = blocks[b, FIRST], blocks[b, LAST], 0
         for k in range(np.uint64(start), np.uint64(stop)):
             wanted = clipped(update[k] * formats.scale, -LARGEST, LARGEST)
-            step = (math.floor(wanted) + np.int64(noise[k])) >> formats.shift
+            step = (math.floor(wanted) + noise[k]) >> formats.shift
             total = theta[k] + step
             word = clipped(total, formats.low, formats.high)
             theta[k] = word
