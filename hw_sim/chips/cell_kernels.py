@@ -41,7 +41,7 @@ def _list_pulses(update, words, per_weight, start, stop, busy, pairs, listed):
     for k in range(np.uint64(stop - start)):
         up, down = _asked(update, words, per_weight, np.uint64(start) + k)
         busy[k] = (up < 0.0) | (up >= 1.0) | (down < 0.0) | (down >= 1.0)
-    some, found = 0, 0
+    some, found = np.int64(0), 0
     for k in range(stop - start):
         pairs[some] = start + k
         some += np.int64(busy[k])
