@@ -15,7 +15,7 @@ from engine.model.builders import layered
 from engine.model.params import initial_params
 from hw_sim.chips.cells import CrossbarConfig
 from hw_sim.chips.crossbar import CrossbarBackend
-from hw_sim.chips.wires import column_currents, seen_conductances
+from hw_sim.chips.wires import column_currents, lines_of, see_pairs, seen_conductances
 
 OFF = 1 / 15
 """Of the pairs that the table was measured with."""
@@ -169,6 +169,23 @@ def test_the_closed_form_is_right_to_first_order(array: tuple[np.ndarray, float]
     cells, _ = array
     errors = [np.abs(effective(cells, r) - seen_conductances(cells, r)).max() for r in (2e-5, 1e-5)]
     assert errors[1] <= 0.26 * errors[0] + 1e-11
+
+
+@given(arrays(), st.integers(1, 4))
+def test_both_cells_of_a_pair_have_wires_alike(
+    array: tuple[np.ndarray, float], height: int
+) -> None:
+    """Exchanged, they turn the current round and leave its noise as it is."""
+    cells, resistance = array
+    lines = lines_of(cells.shape, (height, 3), OFF, resistance, loudness=1.0)
+    found = []
+    for pairs in (np.stack([cells, 1.0 - cells]), np.stack([1.0 - cells, cells])):
+        seen, loud = np.empty(cells.size), np.empty(cells.size)
+        see_pairs(pairs.reshape(2, -1), 0, cells.shape, lines, seen, loud, 0)
+        found.append((seen, loud))
+    (seen, loud), (turned, alike) = found
+    np.testing.assert_array_equal(turned, -seen)
+    np.testing.assert_allclose(alike, loud, rtol=1e-14)
 
 
 def test_a_chip_reads_through_its_wires_in_both_directions() -> None:
