@@ -185,9 +185,11 @@ class Bill:
 
     @property
     def _kinds(self) -> dict[str, float]:
-        """Number of events of each kind that takes energy."""
+        """Number of events of each kind that takes energy, all of which have a price."""
         found = grouped(dict(self.counts), "kind")
-        return {kind: n for kind, n in found.items() if kind not in WAITS}
+        kinds = {kind: n for kind, n in found.items() if kind not in WAITS}
+        self.technology.check_priced("energy", kinds)
+        return kinds
 
     @property
     def _held(self) -> dict[str, int]:

@@ -5,8 +5,9 @@ no entry: an event without a price is an error that names it.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from hw_sim.prices.checks import (
     check_words,
     is_count,
 )
+from hw_sim.prices.extending import extended
 from hw_sim.prices.machine import Machine, read_machine
 from hw_sim.prices.price import Parameters, Price, PriceFunction, PriceTable
 from hw_sim.prices.reading import UNITS, read_price, read_table
@@ -29,6 +31,7 @@ MOST_BITS = 1024
 LARGEST_FILE = 1 << 18
 """Bytes; the shipped file has a sixteenth of them."""
 LONGEST_LINE = 4000
+SHIPPED = "technologies.toml"
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,17 @@ class Technology:
 
     def price(self, section: str, name: str) -> Price | PriceFunction:
         """Return a price as it is stated, or say which one is missing."""
-        found = self.prices[section].get(name)
-        if found is None:
+        self.check_priced(section, [name])
+        return self.prices[section][name]
+
+    def check_priced(self, section: str, names: Iterable[str]) -> None:
+        """Say which of the prices are missing, all at once."""
+        missing = [f"'{name}'" for name in names if name not in self.prices[section]]
+        if missing:
             said = f"; {self.remedy}" if self.remedy else ""
             raise TechnologyError(
-                f"technology '{self.name}' has no {section} price for '{name}'{said}."
+                f"technology '{self.name}' has no {section} price for {', '.join(missing)}{said}."
             )
-        return found
 
     def price_at(self, section: str, name: str, parameters: Parameters) -> Price:
         """Return a price for the words and memories of a design."""
@@ -82,7 +89,7 @@ class Technology:
 
 def shipped_technologies() -> dict[str, Technology]:
     """Return the technologies that come with the package."""
-    return _packaged("technologies.toml")
+    return _packaged(SHIPPED)
 
 
 def published_technologies() -> dict[str, Technology]:
@@ -91,8 +98,12 @@ def published_technologies() -> dict[str, Technology]:
 
 
 def _packaged(name: str) -> dict[str, Technology]:
-    text = files("hw_sim.prices").joinpath(name).read_text(encoding="utf-8")
-    return _parse(text, name)
+    return {of: technology_from(of, table, name) for of, table in _packaged_tables(name).items()}
+
+
+@cache
+def _packaged_tables(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("hw_sim.prices").joinpath(name).read_text(encoding="utf-8"))
 
 
 @checked
@@ -140,6 +151,8 @@ def technology_from(name: str, table: Any, path: str) -> Technology:
         raise TechnologyError(f"{where}: its name has to be words.")
     if not isinstance(table, dict):
         raise TechnologyError(f"{where} is {shown(table)}, expected a table.")
+    if "extends" in table:
+        table = extended(where, table, _packaged_tables(SHIPPED))
     check_known(
         where, "entry", table, ("title", "note", "reference_bits", "machine", "tables", *UNITS)
     )

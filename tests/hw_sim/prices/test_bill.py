@@ -94,6 +94,9 @@ def test_a_missing_price_is_an_error_that_names_the_event() -> None:
     bill = _bill({("free", "hidden", "conversion"): 3})
     with pytest.raises(TechnologyError, match="'digital_45nm' has no energy price for 'conver"):
         _ = bill.energy_j
+    several = _bill({("free", "hidden", kind): 3 for kind in ("hop", "mac", "conversion")})
+    with pytest.raises(TechnologyError, match=r"no energy price for 'conversion', 'hop'\."):
+        several.energy_parts()
     cells = replace(bill.design, memory=replace(MEMORY, cells=7))
     with pytest.raises(TechnologyError, match="'digital_45nm' has no area price for 'cell'"):
         replace(bill, design=cells).area()
