@@ -233,7 +233,7 @@ class Backend(ABC):
         if self._is_own(update):
             self._check_own("update", update, (size,))
             self._apply(update)
-        else:
+        elif not self._apply_finite(update):
             checked = checked_vector("update", update, size, self.dtype, DivergenceError)
             self._apply(self.own(checked))
             self.check_finite()
@@ -481,6 +481,13 @@ class Backend(ABC):
     @abstractmethod
     def _apply(self, update: Array) -> None:
         """Add a finite update, or refuse one that would make a parameter overflow."""
+
+    def _apply_finite(self, update: FloatArray) -> bool:
+        """Apply an array of numpy in one go if that is found to be sound on the way; say if so.
+
+        If not, it is checked by itself, so that the error says what is wrong.
+        """
+        return False
 
     def _predict(self, equilibrium: Equilibrium) -> Array:
         readout = self.network.readout

@@ -13,6 +13,7 @@ from engine.compiled.clamping import add_input, bias_drive
 from engine.compiled.lesson import Batch, Lesson, can_learn
 from engine.compiled.local_rule import add_energy, add_energy_difference
 from engine.compiled.lowering import Tables, tables_of
+from engine.compiled.moments import add_finite
 from engine.compiled.phases import Held, Phases, rooms
 from engine.compiled.program import Results
 from engine.compiled.reading import softmax_errors
@@ -163,6 +164,13 @@ class NumbaBackend(Backend):
         if len(costs) > len(state):
             costs = costs.reshape(len(state), -1).sum(-1)
         return error, costs
+
+    def _apply_finite(self, update: FloatArray) -> bool:
+        theta = self._params.theta
+        plain = update.shape == theta.shape and update.dtype == theta.dtype
+        if not plain or not update.flags.carray or type(self)._apply is not NumbaBackend._apply:
+            return False
+        return bool(add_finite(theta, update, np.finfo(theta.dtype).max))
 
     def _apply(self, update: FloatArray) -> None:
         self._params.theta[...] = checked_sum(self._params.theta, update)
