@@ -15,7 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,9 @@ from engine.errors import DivergenceError, EngineError
 from engine.model import dynamics
 from engine.model.network import Network
 from engine.model.params import Params
+
+Learnt: TypeAlias = tuple[Array, Sequence[Equilibrium]]
+"""The cost of every sample, and how the free and the nudged phase went."""
 
 
 class Backend(ABC):
@@ -111,18 +114,7 @@ class Backend(ABC):
         (samples,)` a sample counts in a gradient as often as its weight says.
         """
         inside = self._is_own(x)
-        inputs = self._matrix("x", x, self.network.inputs, inside)
-        if len(inputs) == 0:
-            raise EngineError("x holds no samples.")
-        if not inside:
-            self.network.check_inputs(inputs)
-        targets = None
-        if y is not None:
-            targets = self._matrix("y", y, self.network.outputs, inside)
-            if len(targets) != len(inputs):
-                raise EngineError(f"y has {len(targets)} samples, x has {len(inputs)}.")
-            if not inside:
-                self.network.readout.check(targets)
+        inputs, targets = self._checked_batch(x, y)
         counts = None if weights is None else self._checked_weights(weights, len(inputs))
         inner = None
         if self.remote and not inside:
@@ -149,7 +141,7 @@ class Backend(ABC):
             self._check_stage(clamped, betas, relaxation)
         if start is None and plan[0][1].displaced:
             raise EngineError("a displacement needs the state that it starts from: give a start.")
-        begin = None if start is None else self._checked_start(clamped, start)
+        begin = None if start is None else self._checked_start(len(clamped.x), start)
         whole = tuple((tuple(map(float, betas)), relaxation) for betas, relaxation in plan)
         if not self.remote:
             found = tuple(map(finite, self._relax(clamped, whole, begin)))
@@ -208,13 +200,40 @@ class Backend(ABC):
         return costs if costs is None or clamped.inner is None else self.host(costs)
 
     @checked
+    def learn(
+        self,
+        x: OwnArray,
+        y: OwnArray,
+        plan: Plan,
+        gradient: OwnArray,
+        *,
+        energy: float,
+        cost: float,
+        start: OwnArray | None = None,
+    ) -> Learnt | None:
+        """Go from a batch to its gradient in one piece, or return `None` where it cannot.
+
+        It is `clamp`, `relax` through a plan of a free phase and a displacement, and `accumulate`
+        of both, `energy` for the difference and `cost` for the free state, in a gradient that is
+        zero before. If `None` is returned the gradient holds anything.
+        """
+        if not self._learns(plan):
+            return None
+        self.check_gradient(gradient)
+        inputs, targets = self._checked_batch(x, y)
+        begin = None if start is None else self._checked_start(len(inputs), start)
+        read = {"x": inputs, "y": targets, "start": begin}
+        check_apart("gradient", gradient, read | self._read())
+        return self._learn(inputs, targets, plan, begin, gradient, energy, cost)
+
+    @checked
     def apply(self, update: OwnArray) -> None:
         """Add `update (network.size,)` to the parameters, as the substrate can."""
         size = self.network.size
         if self._is_own(update):
             self._check_own("update", update, (size,))
             self._apply(update)
-        else:
+        elif not self._apply_finite(update):
             checked = checked_vector("update", update, size, self.dtype, DivergenceError)
             self._apply(self.own(checked))
             self.check_finite()
@@ -319,6 +338,23 @@ class Backend(ABC):
         self._check_own(name, value, (rows, columns))
         return value
 
+    def _checked_batch(self, x: Any, y: Any) -> tuple[Array, Array | None]:
+        """Return checked inputs and targets, in its own arrays if the inputs are."""
+        inside = self._is_own(x)
+        inputs = self._matrix("x", x, self.network.inputs, inside)
+        if len(inputs) == 0:
+            raise EngineError("x holds no samples.")
+        if not inside:
+            self.network.check_inputs(inputs)
+        if y is None:
+            return inputs, None
+        targets = self._matrix("y", y, self.network.outputs, inside)
+        if len(targets) != len(inputs):
+            raise EngineError(f"y has {len(targets)} samples, x has {len(inputs)}.")
+        if not inside:
+            self.network.readout.check(targets)
+        return inputs, targets
+
     def _own_matrix(self, name: str, value: Any, columns: int) -> Array:
         """Return a checked matrix of its own arrays, whatever it is given in."""
         if not self.remote:  # as most are, in every step of a training
@@ -327,10 +363,10 @@ class Backend(ABC):
         matrix = self._matrix(name, value, columns, inside)
         return matrix if inside else self.own(matrix)
 
-    def _checked_start(self, clamped: Clamped, start: Any) -> Array:
+    def _checked_start(self, samples: int, start: Any) -> Array:
         checked = self._own_matrix("start", start, self.network.units)
-        if len(checked) != len(clamped.x):
-            raise EngineError(f"start has {len(checked)} samples, x has {len(clamped.x)}.")
+        if len(checked) != samples:
+            raise EngineError(f"start has {len(checked)} samples, x has {samples}.")
         return checked
 
     def _checked_states(self, equilibrium: Equilibrium) -> Equilibrium:
@@ -425,9 +461,33 @@ class Backend(ABC):
         costs: FloatArray = dynamics.cost(self.network, self.blocks, state, clamped.y)
         return costs
 
+    def _learns(self, plan: Plan) -> bool:
+        """Whether it can go through this plan by `_learn`."""
+        return False
+
+    def _learn(
+        self,
+        x: Array,
+        y: Array,
+        plan: Plan,
+        start: Array | None,
+        gradient: Array,
+        energy: float,
+        cost: float,
+    ) -> Learnt | None:
+        """Write the gradient in one piece; `None` if a state is not finite."""
+        raise NotImplementedError
+
     @abstractmethod
     def _apply(self, update: Array) -> None:
         """Add a finite update, or refuse one that would make a parameter overflow."""
+
+    def _apply_finite(self, update: FloatArray) -> bool:
+        """Apply an array of numpy in one go if that is found to be sound on the way; say if so.
+
+        If not, it is checked by itself, so that the error says what is wrong.
+        """
+        return False
 
     def _predict(self, equilibrium: Equilibrium) -> Array:
         readout = self.network.readout

@@ -7,21 +7,19 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray, by_sample, checked_sum
-from engine.backend import Backend
+from engine.backend import Backend, Learnt
 from engine.border import checked
-from engine.compiled.anderson import relax_anderson
-from engine.compiled.buffers import new_buffers, new_history, new_program, new_results
-from engine.compiled.functions import activate, find_anchor
-from engine.compiled.linking import step_at
+from engine.compiled.clamping import add_input, bias_drive
+from engine.compiled.lesson import Batch, Lesson, can_learn
 from engine.compiled.local_rule import add_energy, add_energy_difference
-from engine.compiled.lowering import Tables, tables_of, turns_of
-from engine.compiled.products import add_product, new_edge
-from engine.compiled.program import Program, Results, Stage
+from engine.compiled.lowering import Tables, tables_of
+from engine.compiled.moments import add_finite
+from engine.compiled.phases import Held, Phases, rooms
+from engine.compiled.program import Results
 from engine.compiled.reading import softmax_errors
-from engine.compiled.relaxation import find_drive, relax_fixed_point
 from engine.compiled.threads import row_blocks, run_blocks
 from engine.compiled.windows import new_packed, send_input
-from engine.couplings.link import INPUT, ONE, Link
+from engine.couplings.link import INPUT, Link
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.model.network import Network
 from engine.model.params import Params
@@ -58,36 +56,30 @@ class NumbaBackend(Backend):
 
     def _drive(self, x: FloatArray) -> FloatArray:
         network = self.network
-        drive = np.zeros((len(x), network.units), self.dtype)
+        drive = np.empty((len(x), network.units), self.dtype)
+        drive[...] = bias_drive(self._params)
         for coupling in (c for c in network.couplings if c.clamped):
             link = network.links.get(coupling.name)
-            if link is not None and link.source == INPUT:
-                self._add_input(link, x, drive)
-            elif link is not None and link.source == ONE:
-                everywhere = np.tile(self._params[link.block], link.positions)
-                drive[:, network.columns[link.target]] += everywhere
-            else:
+            if link is None:
                 parts = coupling.drive(self._params[coupling.name], x)
                 for name, part in zip(coupling.layers, parts, strict=True):
                     drive[:, network.columns[name]] += by_sample(part)
+            elif link.source == INPUT:
+                self._add_input(link, x, drive)
         return drive
 
     def _add_input(self, link: Link, x: FloatArray, drive: FloatArray) -> None:
         """Add `x W` to the columns of the layer, or what its windows send there."""
         weight, columns = self._params[link.block], self.network.columns[link.target]
         packed = new_packed(weight.reshape(link.fan_in, link.fan_out))
-        inputs, size = link.size, link.fan_out
-        flat, into, units = x.reshape(-1), drive.reshape(-1), drive.shape[1]
 
         def add(rows: slice) -> None:
-            part, begin = flat[rows.start * inputs :], rows.start * units + columns.start
-            count, edge = rows.stop - rows.start, new_edge(self.dtype)
-            add_product(part, count, inputs, packed, into[begin:], size, units, edge)
+            if link.whole:
+                add_input(link, packed, x, drive, columns.start, rows)
+            else:
+                drive[rows, columns] += send_input(link, packed, x[rows])
 
-        def add_windows(rows: slice) -> None:
-            drive[rows, columns] += send_input(link, packed, x[rows])
-
-        run_blocks(add if link.whole else add_windows, row_blocks(len(x), link.macs))
+        run_blocks(add, row_blocks(len(x), link.macs))
 
     def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
@@ -99,107 +91,16 @@ class NumbaBackend(Backend):
     def _relax(
         self, clamped: Clamped, plan: Plan, start: FloatArray | None
     ) -> Sequence[Equilibrium]:
-        """Relax all stages of a block of samples on the same core, the betas of one side by side.
-
-        Opposite nudges are then one batch: half the products, of twice the rows. The first stage
-        hands its last drive on, so that the others begin with one product less.
-        """
-        begin = start if start is not None else np.empty_like(clamped.drive)
-        if start is None:
-            activate(self._tables.layers, clamped.drive, begin)
-            for late in self.network.late(plan[0][1].solver):
-                begin[:, self.network.columns[late]] = 0
-        net, samples = new_program(self._params, self._tables), len(begin)
-        ended = self._rooms(plan, samples)
-        anchor = np.empty_like(begin[: samples * any(how.displaced for _, how in plan)])
-
-        def solve(rows: slice) -> None:
-            for k, (betas, relaxation) in enumerate(plan):
-                known = ended[0].drive if k else ended[0].drive[:0]
-                origin = ended[0].state if k else begin
-                stage = self._stage(clamped, betas, relaxation, known)
-                if relaxation.displaced:
-                    self._find_anchor(net, stage, origin, rows, anchor)
-                    stage = stage._replace(clamped=anchor, origin=origin)
-                elif k == 0:
-                    stage = stage._replace(refresh=_is_refreshed(plan))
-                self._solve(net, stage, origin, rows, relaxation, ended[k])
-
+        """Relax all stages of a block of samples on one core, the betas of a stage side by side."""
+        samples, held = len(clamped.drive), Held(clamped.drive, clamped.y, start)
+        phases = Phases(self._params, self._tables, plan, held, self._rooms(plan, samples))
         work = self._tables.work * sum(len(betas) for betas, _ in plan)
-        run_blocks(solve, row_blocks(samples, work))
-        return [
-            _equilibrium(end, slice(k * samples, (k + 1) * samples), relaxation, beta)
-            for end, (betas, relaxation) in zip(ended, plan, strict=True)
-            for k, beta in enumerate(betas)
-        ]
+        run_blocks(phases.solve, row_blocks(samples, work))
+        return phases.found()
 
     def _rooms(self, plan: Plan, samples: int) -> list[Results]:
-        """Return room for where each stage ends; of the first one also for its drive."""
-        # A kernel of its own adds to all its ends, also to those that had their turn.
-        whole = not self._tables.own or plan[0][1].solver == "fixed_point"
-        handed_on = _is_refreshed(plan) or (whole and _is_displaced_after(plan))
-        return [
-            new_results(
-                self.network,
-                samples * len(betas),
-                self.dtype,
-                for_drive=stage == 0 and handed_on,
-                displaced=bool(relaxation.displaced),
-            )
-            for stage, (betas, relaxation) in enumerate(plan)
-        ]
-
-    def _stage(
-        self,
-        clamped: Clamped,
-        betas: tuple[float, ...],
-        relaxation: Relaxation,
-        known: FloatArray,
-    ) -> Stage:
-        """Return a stage of states, with the drive of those that it starts from, if known."""
-        nothing = np.empty((0, self.network.units), self.dtype)
-        targets = clamped.y
-        if targets is None:
-            targets = np.empty((len(clamped.drive), 0), self.dtype)
-        turns = turns_of(self.network, relaxation.solver, nudged=betas[0] != 0.0)
-        nudges = np.array(betas, self.dtype)
-        return Stage(
-            clamped.drive, targets, nudges, known, nothing, turns, int(turns.max()), refresh=False
-        )
-
-    def _find_anchor(
-        self, net: Program, stage: Stage, origin: FloatArray, rows: slice, anchor: FloatArray
-    ) -> None:
-        """Write what displacements from `origin` need of its drive, for a block of samples."""
-        drive = stage.known
-        if not len(drive):
-            drive = np.empty_like(origin)
-            work = new_buffers(self.network, self._tables, rows.stop - rows.start, self.dtype)
-            at_once = stage._replace(
-                betas=stage.betas[:1], turns=np.zeros_like(stage.turns), last_turn=0
-            )
-            find_drive(net, at_once, origin, rows.start, work, drive)
-        find_anchor(net.layers, stage.clamped, drive, rows.start, rows.stop, anchor)
-
-    def _solve(
-        self,
-        net: Program,
-        stage: Stage,
-        start: FloatArray,
-        rows: slice,
-        relaxation: Relaxation,
-        ended: Results,
-    ) -> None:
-        """Run the solver on a block of samples, all their betas, with buffers of its own."""
-        count = (rows.stop - rows.start) * len(stage.betas)
-        work = new_buffers(self.network, self._tables, count, self.dtype)
-        begin = (step_at(net, stage, work), net, stage, start, rows.start, work)
-        limits = (relaxation.tolerance, relaxation.max_steps, ended)
-        if relaxation.solver == "anderson":
-            past = new_history(self.network, count, relaxation.memory, self.dtype)
-            relax_anderson(*begin, past, *limits)
-        else:
-            relax_fixed_point(*begin, start.dtype.type(relaxation.damping), *limits)
+        """Return room for where each stage ends."""
+        return rooms(self.network, self._tables, plan, samples, self.dtype)
 
     def _accumulate(
         self,
@@ -224,6 +125,25 @@ class NumbaBackend(Backend):
         total[reading.bias][...] += error.sum(0)
         return costs
 
+    def _learns(self, plan: Plan) -> bool:
+        changed = any(getattr(type(self), name) is not one for name, one in _PRIMITIVES.items())
+        return not changed and can_learn(self.network, plan)
+
+    def _learn(
+        self,
+        x: FloatArray,
+        y: FloatArray,
+        plan: Plan,
+        start: FloatArray | None,
+        gradient: FloatArray,
+        energy: float,
+        cost: float,
+    ) -> Learnt | None:
+        batch, into = Batch(x, y, start, energy, cost), Params(self.network, gradient)
+        lesson = Lesson(self._params, self._tables, plan, batch, into)
+        found = lesson.learn()
+        return None if found is None else (lesson.costs, found)
+
     def _cost(self, clamped: Clamped, state: FloatArray) -> FloatArray:
         reading = self.network.reading
         if reading is None or reading.link is None:
@@ -245,6 +165,13 @@ class NumbaBackend(Backend):
             costs = costs.reshape(len(state), -1).sum(-1)
         return error, costs
 
+    def _apply_finite(self, update: FloatArray) -> bool:
+        theta = self._params.theta
+        plain = update.shape == theta.shape and update.dtype == theta.dtype
+        if not plain or not update.flags.carray or type(self)._apply is not NumbaBackend._apply:
+            return False
+        return bool(add_finite(theta, update, np.finfo(theta.dtype).max))
+
     def _apply(self, update: FloatArray) -> None:
         self._params.theta[...] = checked_sum(self._params.theta, update)
 
@@ -252,20 +179,8 @@ class NumbaBackend(Backend):
         return {"the parameters": self._params.theta}
 
 
-def _is_refreshed(plan: Plan) -> bool:
-    """Whether the drive of where the first stage ends spares the stages of states a product."""
-    plain = [how.solver == "fixed_point" and not how.displaced for _, how in plan]
-    return plain[0] and any(plain[1:])
-
-
-def _is_displaced_after(plan: Plan) -> bool:
-    """Whether later stages are displaced by what the first one, not a mixture, last computed."""
-    return plan[0][1].solver != "anderson" and any(how.displaced for _, how in plan[1:])
-
-
-def _equilibrium(ended: Results, rows: slice, relaxation: Relaxation, beta: float) -> Equilibrium:
-    residual = ended.residual[rows]
-    # In double, as the kernel compares: numpy would round the tolerance to float32.
-    converged = residual <= np.float64(relaxation.tolerance)
-    moved = ended.moved[rows] if relaxation.displaced else None
-    return Equilibrium(ended.state[rows], ended.steps[rows], residual, converged, beta, moved)
+_PRIMITIVES = {
+    name: getattr(NumbaBackend, name)
+    for name in ("clamp", "_drive", "relax", "_relax", "_rooms", "accumulate", "_accumulate")
+}
+"""What a gradient in one piece stands for: a subclass that changes any of these does each."""

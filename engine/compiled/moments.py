@@ -1,4 +1,4 @@
-"""The moments of Adam, in one pass over the parameters."""
+"""Passes over all parameters: the moments of Adam, and the update itself."""
 
 import math
 
@@ -16,3 +16,19 @@ def adam(gradient, first, second, take1, take2, correction, rate, eps):
         first[j] += take1 * (g - first[j])
         second[j] += take2 * (g * g - second[j])
         gradient[j] = rate * first[j] / (math.sqrt(second[j] * correction) + eps)
+
+
+@compiled
+def add_finite(theta, update, largest):
+    """Add the update if every sum is a number of at most `largest`, and say whether it is.
+
+    It looks first, and writes nothing if one is not: two passes, without a copy of either.
+    """
+    lost = False
+    for j in range(theta.size):
+        lost |= not abs(theta[j] + update[j]) <= largest
+    if lost:
+        return False
+    for j in range(theta.size):
+        theta[j] += update[j]
+    return True

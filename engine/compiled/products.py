@@ -21,6 +21,8 @@ DEPTH = 2048
 """Rows of a packed matrix that a tile sums over in one go."""
 PASS = 192
 """Rows of states that stay in the second cache while a packed matrix passes by."""
+BAND = 16
+"""Rows and columns that are exchanged at a time."""
 TURNED = 48
 """Columns of a batch that are turned into rows at a time."""
 
@@ -214,15 +216,37 @@ def add_correlation(a, b, out, packed, turned, edge):
 
     `packed` has room for `b`, `turned (rows, samples)` for so many columns of `a` at a time.
     """
-    samples, columns = b.shape
     pack(b, packed)
-    for top in range(0, a.shape[1], len(turned)):
-        count = min(len(turned), a.shape[1] - top)
+    add_columns(a, 0, a.shape[1], packed, b.shape[1], out, turned, edge)
+
+
+@compiled
+def add_columns(a, first, stop, packed, columns, out, turned, edge):
+    """Add to the rows of `out` what `a' b` has there, for the columns of `a` from `first` on.
+
+    `packed` holds `b (samples, columns)`.
+    """
+    samples = len(a)
+    for top in range(first, stop, len(turned)):
+        count = min(len(turned), stop - top)
         for s in range(samples):
             for i in range(count):
                 turned[i, s] = a[s, top + i]
         part = out[top * columns :]
         add_product(turned.reshape(-1), count, samples, packed, part, columns, columns, edge)
+
+
+@compiled
+def symmetrise(block):
+    """Write the mean of `block (units, units)` and its transpose over it."""
+    units = len(block)
+    for top in range(0, units, BAND):  # so that the columns of a band are read from the cache
+        for left in range(0, top + 1, BAND):
+            for i in range(top, min(top + BAND, units)):
+                for j in range(left, min(left + BAND, i)):
+                    mean = (block[i, j] + block[j, i]) / 2
+                    block[i, j] = mean
+                    block[j, i] = mean
 
 
 @compiled

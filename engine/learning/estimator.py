@@ -9,8 +9,8 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, Literal, TypeAlias, get_args
+from functools import cache, lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -157,24 +157,12 @@ def estimate(
     if clamped.y is None:
         raise EngineError("a gradient needs targets y, but none were clamped.")
     backend.check_gradient(gradient)
-    check_estimator(estimator)
-    precision: np.dtype[Any] = np.dtype(backend.dtype)
-    free = free or Relaxation()
-    nudged = nudged or free
-    if nudged.displaced is None:
-        nudged = replace(nudged, displaced=backend.displaces)
-    _warn_lost(estimator, precision, bool(nudged.displaced))
-    # A state is at most one, or about that; a displacement is as small as beta.
-    rounding = 0.0 if nudged.displaced else 8.0 * float(np.finfo(precision).eps)
-    betas = [beta for beta, _ in estimator]
-    if 0.0 in betas and not nudged.displaced:  # then the error of the free state counts as much
-        free = free.nudged(min(abs(beta) for beta in betas if beta != 0.0), rounding)
+    course = _course(backend, estimator, free, nudged)
     share = 1.0 / (len(clamped.x) if clamped.weights is None else float(clamped.weights.sum()))
     went: list[tuple[Any, Any]] = []
-    for plus, minus, coefficient in _pairs(estimator, bool(nudged.displaced)):
-        stages = _stages([plus] if minus is None else [plus, minus], nudged, rounding)
+    for plus, minus, coefficient, stages in course.pairs:
         if not went:  # the first phases are relaxed along with the free one
-            settled, *phases = backend.relax(clamped, (((0.0,), free), *stages), start)
+            settled, *phases = backend.relax(clamped, (((0.0,), course.free), *stages), start)
             gradient[:] = 0.0
             costs = backend.accumulate(clamped, settled, gradient, cost=share)
             went.append(_how(settled))
@@ -185,13 +173,88 @@ def estimate(
         phase = at[plus] if minus is None else at[plus].against(at[minus])
         backend.accumulate(clamped, phase, gradient, energy=coefficient * share)
         went += map(_how, phases)
+    return _report(_mean(backend, costs, clamped), went)
+
+
+@checked
+def estimate_anew(
+    backend: Backend,
+    x: OwnArray,
+    y: OwnArray,
+    estimator: Estimator,
+    gradient: OwnArray,
+    free: Relaxation | None = None,
+    nudged: Relaxation | None = None,
+    start: OwnArray | None = None,
+) -> Report:
+    """Do the same for a batch that is not clamped, in one piece where the backend can."""
+    course = _course(backend, estimator, free, nudged)
+    if len(course.pairs) == 1 and course.pairs[0][1] == 0.0:
+        (_, _, coefficient, stages), share = course.pairs[0], 1.0 / max(1, len(x))
+        plan: Plan = (((0.0,), course.free), *stages)
+        ways = {"energy": coefficient * share, "cost": share}
+        learnt = backend.learn(x, y, plan, gradient, **ways, start=start)
+        if learnt is not None:
+            costs, found = learnt
+            return _report(float(np.average(costs)), list(map(_how, found)))
+    return estimate(backend, backend.clamp(x, y), estimator, gradient, free, nudged, start)
+
+
+def _report(cost: Any, went: Sequence[tuple[Any, Any]]) -> Report:
+    """Put together how the free and the nudged phases went."""
     (free_steps, _), *others = went
     return Report(
-        _mean(backend, costs, clamped),
+        cost,
         free_steps,
         sum(steps for steps, _ in others) / len(others),
         sum(unsettled for _, unsettled in went) / len(went),
     )
+
+
+class _Course(NamedTuple):
+    """What an estimate does: how it looks for the free state, and the pairs that it compares.
+
+    A pair has its betas, its coefficient, and the stages that lead there.
+    """
+
+    free: Relaxation
+    pairs: tuple[tuple[float, float | None, float, Plan], ...]
+    displaced: bool
+
+
+def _course(
+    backend: Backend, estimator: Estimator, free: Relaxation | None, nudged: Relaxation | None
+) -> _Course:
+    """Return the course of an estimate, and warn of a nudge that would drown in rounding."""
+    precision: np.dtype[Any] = np.dtype(backend.dtype)
+    free = free or Relaxation()
+    course = _planned(estimator, free, nudged or free, backend.displaces, precision)
+    _warn_lost(estimator, precision, course.displaced)
+    return course
+
+
+@lru_cache(maxsize=64)  # the same in every step of a training
+def _planned(
+    estimator: Estimator,
+    free: Relaxation,
+    nudged: Relaxation,
+    displaces: bool,
+    precision: np.dtype[Any],
+) -> _Course:
+    check_estimator(estimator)
+    if nudged.displaced is None:
+        nudged = replace(nudged, displaced=displaces)
+    displaced = bool(nudged.displaced)
+    # A state is at most one, or about that; a displacement is as small as beta.
+    rounding = 0.0 if displaced else 8.0 * float(np.finfo(precision).eps)
+    betas = [beta for beta, _ in estimator]
+    if 0.0 in betas and not displaced:  # then the error of the free state counts as much
+        free = free.nudged(min(abs(beta) for beta in betas if beta != 0.0), rounding)
+    pairs = tuple(
+        (plus, minus, c, _stages([plus] if minus is None else [plus, minus], nudged, rounding))
+        for plus, minus, c in _pairs(estimator, displaced)
+    )
+    return _Course(free, pairs, displaced)
 
 
 def _stages(betas: Sequence[float], nudged: Relaxation, rounding: float) -> Plan:
@@ -273,16 +336,23 @@ def _warn_lost(
 ) -> None:
     """Warn of a nudge that the precision of states, or of displacements, cannot carry."""
     beta = min(abs(beta) for beta, _ in estimator if beta != 0.0)
-    limits = np.finfo(precision)
-    least = float(limits.tiny) / float(limits.eps) if displaced else SMALLEST_NUDGE * limits.eps
+    least = _least_nudge(precision, displaced)
     if beta < least:
         what = "displacements" if displaced else "states"
         warnings.warn(
             f"beta {beta:g} is below {least:.1g}, the least that {what} in {precision} carry: the "
             "gradient drowns in rounding; use a larger beta or 'auto'.",
             NudgeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
+
+
+@cache
+def _least_nudge(precision: np.dtype[np.floating[Any]], displaced: bool) -> float:
+    """Return the smallest beta that a precision can carry."""
+    limits = np.finfo(precision)
+    least = limits.tiny / limits.eps if displaced else SMALLEST_NUDGE * limits.eps
+    return float(least)
 
 
 def _check_beta(beta: float) -> None:

@@ -22,7 +22,7 @@ from engine.learning.estimator import (
     Estimator,
     Recipe,
     Report,
-    estimate,
+    estimate_anew,
     phases_of,
     safe_beta,
     warn_unsafe,
@@ -154,10 +154,9 @@ def train_step(
 
     On a remote backend, batch and run in its own arrays (`Backend.own`, `Run.on`) stay there.
     """
-    clamped = backend.clamp(x, y)
     phases = training.phases(backend)
     ways = training.relaxations(backend, run.history[-1].cost if run.history else 1.0)
-    report = estimate(backend, clamped, phases, run.gradient, *ways, start)
+    report = estimate_anew(backend, x, y, phases, run.gradient, *ways, start)
     descend(backend, training, run, total)
     return report
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
 from adapters.torch_backend import TorchBackend
 from engine.compiled.backend import NumbaBackend
+from engine.equilibrium import Relaxation
 from engine.learning.training import Training
 from engine.model.builders import layered, looped_mlp
 from engine.model.network import Network
@@ -46,6 +48,10 @@ class EpochContest:
     """Of the networks that relax; the feed-forward one has ReLU."""
     cap: float = 0.5
     """MNIST does as well without recurrence, so a loop that contracts by half costs it nothing."""
+    most_steps: tuple[int, int] = (3, 2)
+    """Steps, or sweeps where there are several layers, of a free phase of EqProp at most."""
+    most_nudged: int = 2
+    """Of a nudged one. With that cap the gradient gains nothing by more (docs/performance.md)."""
     timed_epochs: int = 2
     """Rounds with each further number of threads or batch size, which measure the epoch alone."""
     further_batch: int | None = 64
@@ -63,7 +69,16 @@ class EpochContest:
 
 
 DIGITS = EpochContest(
-    "digits", 0.97, 20, hidden=128, batch_size=32, lr=6e-3, activation="tanh", cap=0.95
+    "digits",
+    0.97,
+    20,
+    hidden=128,
+    batch_size=32,
+    lr=6e-3,
+    activation="tanh",
+    cap=0.95,
+    most_steps=(20, 20),
+    most_nudged=8,
 )
 CONTESTS = (EpochContest("mnist", 0.98, 10), DIGITS)
 """In the order of preference: the first whose data is there."""
@@ -124,20 +139,33 @@ def benchmark_training(contest: EpochContest) -> Training:
     return training
 
 
+def eqprop_training(contest: EpochContest, network: Network) -> Training:
+    """Return those of EqProp on a network: no phase takes more steps than its gradient needs."""
+    training = benchmark_training(contest)
+    free, nudged = training.settled, cast(Relaxation, training.nudged)
+    most = contest.most_steps[len(network.layers) > 1]
+    return replace(
+        training,
+        free=replace(free, max_steps=most),
+        nudged=replace(nudged, max_steps=contest.most_nudged),
+    )
+
+
 def prepare_entrants(contest: EpochContest, split: Split) -> dict[str, Entrant]:
     """Build every contestant."""
     training, network = benchmark_training(contest), contest.looped()
     params = initial_params(network, np.random.default_rng(SEED))
     deep = layered(contest.sizes, contest.activation)
     deep_params = initial_params(deep, np.random.default_rng(SEED))
+    looped, sweeping = (eqprop_training(contest, one) for one in (network, deep))
     entrants = {
         BACKPROP: Entrant(
             feedforward(contest.sizes, split, training), deep.size, lambda: backprop_macs(deep)
         ),
-        EQPROP: relaxing(EqPropLearner(NumbaBackend(network, params), split, training), network),
-        LAYERED: relaxing(EqPropLearner(NumbaBackend(deep, deep_params), split, training), deep),
+        EQPROP: relaxing(EqPropLearner(NumbaBackend(network, params), split, looped), network),
+        LAYERED: relaxing(EqPropLearner(NumbaBackend(deep, deep_params), split, sweeping), deep),
         EQPROP_TORCH: relaxing(
-            EqPropLearner(TorchBackend(network, params, "cpu"), split, training), network
+            EqPropLearner(TorchBackend(network, params, "cpu"), split, looped), network
         ),
     }
     for name, steps in ((BPTT, training.settled.max_steps), (SHORT_BPTT, SHORT_STEPS)):

@@ -7,15 +7,19 @@ from hypothesis import strategies as st
 
 from engine.arrays import FloatArray
 from engine.compiled.products import (
+    BAND,
     DEPTH,
     PASS,
     TILE_ROWS,
+    TURNED,
+    add_columns,
     add_correlation,
     add_product,
     compare,
     new_edge,
     pack,
     packed_size,
+    symmetrise,
 )
 
 TYPES = [np.float32, np.float64]
@@ -70,6 +74,27 @@ def test_a_correlation_is_the_product_of_the_turned_batch(
     room = np.empty(packed_size(b.shape, 8)), np.full((turned, samples), np.nan)
     add_correlation(a, b, found.reshape(-1), *room, edge)
     np.testing.assert_array_equal(found, out + a.T @ b)
+
+
+@pytest.mark.parametrize("units", [1, BAND - 1, BAND, 2 * BAND + 3])
+def test_what_is_made_symmetric_is_the_mean_with_its_transpose(units: int) -> None:
+    block = np.random.default_rng(units).standard_normal((units, units)).astype(np.float32)
+    expected = (block + block.T) / 2
+    symmetrise(block)
+    np.testing.assert_array_equal(block, expected)
+
+
+def test_columns_of_a_correlation_fill_their_rows_and_no_others() -> None:
+    rng = np.random.default_rng(6)
+    a, b = (rng.integers(-3, 4, (7, width)).astype("f4") for width in (TURNED + 9, 5))
+    out, packed = np.zeros((TURNED + 9, 5), "f4"), np.empty(packed_size(b.shape, 4), "f4")
+    pack(b, packed)
+    turned, edge = np.empty((TURNED, 7), "f4"), new_edge("f4")
+    first, stop = 4, TURNED + 8
+    add_columns(a, first, stop, packed, 5, out.reshape(-1), turned, edge)
+    np.testing.assert_array_equal(out[first:stop], (a.T @ b)[first:stop])
+    assert not out[:first].any()
+    assert not out[stop:].any()
 
 
 def test_a_comparison_is_a_scaled_difference_and_a_mean() -> None:
