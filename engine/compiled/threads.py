@@ -29,6 +29,9 @@ ROWS, WORK = 16, 2**21
 """Rows and multiply-adds of a block from which on it gains by a core of its own: to wake that one
 takes about a tenth of a millisecond."""
 
+CORES = os.cpu_count() or 1
+"""Of the machine; BLAS may be told to use more."""
+
 Part = TypeVar("Part")
 
 LINE = 8
@@ -66,7 +69,7 @@ def usable_cores() -> int:
     cores = _cores.get(None)
     if cores is None:  # asking BLAS takes a while
         cores = max((pool.num_threads for pool in _blas().lib_controllers), default=1)
-    return cores
+    return min(cores, CORES)
 
 
 @contextmanager
@@ -139,7 +142,8 @@ def run_stages(stages: Sequence[Callable[[int], None]], cores: int) -> None:
     the GIL for about as long as waking a core would take, and then now and then. Only one caller at
     a time has the cores: two that wait for each other's would wait for ever.
     """
-    if cores == 1 or not _one_at_a_time.acquire(blocking=False):
+    # More than the pool has threads would wait for those that never start.
+    if not 1 < cores <= CORES + 1 or not _one_at_a_time.acquire(blocking=False):
         for stage in stages:
             for core in range(cores):
                 stage(core)
@@ -169,7 +173,7 @@ def run_stages(stages: Sequence[Callable[[int], None]], cores: int) -> None:
 @cache
 def _pool() -> ThreadPoolExecutor:
     """Return the one pool of the process; it starts no more threads than are used at once."""
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="rows")
+    return ThreadPoolExecutor(CORES, thread_name_prefix="rows")
 
 
 if hasattr(os, "register_at_fork"):

@@ -68,6 +68,30 @@ with threadpool_limits(1, user_api="blas"):
     assert set(told) == {"1"}
 
 
+def test_a_blas_with_more_threads_than_the_machine_has_cores_starves_nobody() -> None:
+    code = f"""
+import numpy as np
+from threadpoolctl import threadpool_limits
+from engine import NumbaBackend, Training, fit, initial_params, looped_mlp
+from engine.compiled.threads import run_stages, usable_cores
+network = looped_mlp(784, 64, 2)
+backend = NumbaBackend(network, initial_params(network, np.random.default_rng(0)))
+x = np.random.default_rng(1).normal(size=(512, 784))
+many = 4 * {os.cpu_count()}
+with threadpool_limits(many, user_api="blas"):
+    fit(backend, x, np.arange(512) % 2, Training(epochs=1, batch_size=512))
+    print(usable_cores())
+done = []
+run_stages((done.append, done.append), many)
+print(len(done) - 2 * many)
+"""
+    command = [sys.executable, "-c", code]
+    told = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
+    ).stdout.split()
+    assert told == [str(os.cpu_count()), "0"]
+
+
 def test_fit_holds_blas_to_one_thread_and_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
