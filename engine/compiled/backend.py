@@ -23,6 +23,7 @@ from engine.compiled.threads import row_blocks, run_blocks
 from engine.compiled.windows import new_packed, send_input
 from engine.couplings.link import INPUT, ONE, Link
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
+from engine.model import dynamics
 from engine.model.network import Network
 from engine.model.params import Params
 
@@ -60,9 +61,12 @@ class NumbaBackend(Backend):
         network = self.network
         drive = np.zeros((len(x), network.units), self.dtype)
         for coupling in (c for c in network.couplings if c.clamped):
-            link = network.links.get(coupling.name)
+            link, squares = network.senders.get(coupling.name), network.squares.get(coupling.name)
             if link is not None and link.source == INPUT:
-                self._add_input(link, x, drive)
+                weight = self._params[coupling.name]
+                self._add_input(
+                    link, weight if squares is None else squares.matrix(weight), x, drive
+                )
             elif link is not None and link.source == ONE:
                 everywhere = np.tile(self._params[link.block], link.positions)
                 drive[:, network.columns[link.target]] += everywhere
@@ -70,11 +74,14 @@ class NumbaBackend(Backend):
                 parts = coupling.drive(self._params[coupling.name], x)
                 for name, part in zip(coupling.layers, parts, strict=True):
                     drive[:, network.columns[name]] += by_sample(part)
+        compliance = dynamics.compliance(network, self._params)
+        if compliance is not None:
+            drive *= compliance
         return drive
 
-    def _add_input(self, link: Link, x: FloatArray, drive: FloatArray) -> None:
+    def _add_input(self, link: Link, weight: FloatArray, x: FloatArray, drive: FloatArray) -> None:
         """Add `x W` to the columns of the layer, or what its windows send there."""
-        weight, columns = self._params[link.block], self.network.columns[link.target]
+        columns = self.network.columns[link.target]
         packed = new_packed(weight.reshape(link.fan_in, link.fan_out))
         inputs, size = link.size, link.fan_out
         flat, into, units = x.reshape(-1), drive.reshape(-1), drive.shape[1]
@@ -179,7 +186,8 @@ class NumbaBackend(Backend):
                 betas=stage.betas[:1], turns=np.zeros_like(stage.turns), last_turn=0
             )
             find_drive(net, at_once, origin, rows.start, work, drive)
-        find_anchor(net.layers, stage.clamped, drive, rows.start, rows.stop, anchor)
+        span = rows.start, rows.stop
+        find_anchor(net.layers, stage.clamped, drive, net.compliance, *span, anchor)
 
     def _solve(
         self,
