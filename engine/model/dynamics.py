@@ -71,7 +71,7 @@ def clamped_drive(network: Network, blocks: Blocks, x: Array) -> Array:
     for coupling in network.couplings:
         if coupling.clamped:
             _add(parts, coupling, coupling.drive(blocks[coupling.name], x))
-    return _yielding(network, blocks, _join(network, parts, x))
+    return eased(network, blocks, _join(network, parts, x))
 
 
 def recurrent_drive(
@@ -87,7 +87,7 @@ def recurrent_drive(
             continue
         ends = network.ends(coupling, state)
         _add(parts, coupling, coupling.drive(blocks[coupling.name], x, *ends))
-    return _yielding(network, blocks, _join(network, parts, state))
+    return eased(network, blocks, _join(network, parts, state))
 
 
 def nudge(network: Network, blocks: Blocks, state: Array, y: Array) -> Array:
@@ -132,7 +132,7 @@ def step(
     """`T(s)`; `clamped` is `clamped_drive`, computed once for the batch."""
     drive = clamped + recurrent_drive(network, blocks, x, state)
     if beta != 0.0:
-        drive = drive - beta * _yielding(network, blocks, nudge(network, blocks, state, y))
+        drive = drive - beta * eased(network, blocks, nudge(network, blocks, state, y))
     return activate(network, drive)
 
 
@@ -150,7 +150,7 @@ def displaced_step(
     extra = recurrent_drive(network, blocks, x, displacement)
     if beta != 0.0:
         pull = nudge(network, blocks, origin + displacement, y)
-        extra = extra - beta * _yielding(network, blocks, pull)
+        extra = extra - beta * eased(network, blocks, pull)
     return differ(network, drive, extra)
 
 
@@ -170,7 +170,7 @@ def _add(parts: dict[str, Array], coupling: Coupling, drives: tuple[Array, ...])
         parts[name] = parts[name] + drive if name in parts else drive
 
 
-def _yielding(network: Network, blocks: Blocks, drive: Array) -> Array:
+def eased(network: Network, blocks: Blocks, drive: Array) -> Array:
     """Return the drive times the compliance of every unit."""
     given = compliance(network, blocks)
     return drive if given is None else drive * given
