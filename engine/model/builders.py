@@ -68,13 +68,15 @@ def resistive(
     *,
     input_amplification: float = 4.0,
     amplification: float = 1.0,
+    total: float = 1.0,
     g_min: float = LEAST,
 ) -> Network:
     """Build a circuit of nodes `sizes = (inputs, hidden, ..., outputs)`, joined by resistors.
 
     Each input is a pair of voltage sources of opposite sign. Half of the hidden nodes have a diode
     that keeps them above zero, the others one that keeps them below; outputs have none, and are
-    compared with their targets. A current source biases each node.
+    compared with their targets. A current source biases each node. At the start `total` leaks'
+    worth of conductance joins a node to those below it.
     """
     if len(sizes) < 3:
         raise EngineError(f"sizes {tuple(sizes)} leave no hidden layer between input and output.")
@@ -91,10 +93,10 @@ def resistive(
             name = f"g_{k}_{layer.name}"
             if not below:
                 couplings.append(
-                    InputConductance(name, layer.name, input_amplification, g_min=g_min)
+                    InputConductance(name, layer.name, input_amplification, total, g_min)
                 )
             for lower in below:
-                share = lower.size / sum(other.size for other in below)
+                share = total * lower.size / sum(other.size for other in below)
                 name = f"g_{lower.name}_{layer.name}"
                 couplings.append(
                     Conductance(name, lower.name, layer.name, amplification, share, g_min)

@@ -1,6 +1,6 @@
 """What theory says of circuits: networks of conductances."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import strategies as st
@@ -40,7 +40,9 @@ def circuits(draw: st.DrawFn) -> Network:
 
 
 @st.composite
-def circuit_cases(draw: st.DrawFn, dtype: type = np.float64, **settings: Any) -> Case:
+def circuit_cases(
+    draw: st.DrawFn, dtype: type = np.float64, betas: Sequence[float] = BETAS
+) -> Case:
     """Draw a circuit whose conductances differ by powers of ten, some of them at their least."""
     network, seed = draw(circuits()), draw(st.integers(0, 2**32 - 1))
     rng, samples = np.random.default_rng(seed), draw(st.integers(1, 6))
@@ -51,9 +53,10 @@ def circuit_cases(draw: st.DrawFn, dtype: type = np.float64, **settings: Any) ->
             block[rng.random(block.shape) < 0.2] = network.squares[name].g_min
         else:
             block[...] = rng.normal(0.0, 0.5, block.shape)
-    draws = (random_inputs, random_targets, random_states)
-    x, y, start = (make(network, rng, samples).astype(dtype) for make in draws)
-    beta = draw(st.sampled_from(settings.get("betas", BETAS)))
+    x: FloatArray = random_inputs(network, rng, samples).astype(dtype)
+    y: FloatArray = random_targets(network, rng, samples).astype(dtype)
+    start: FloatArray = random_states(network, rng, samples).astype(dtype)
+    beta = draw(st.sampled_from(betas))
     return Case(network, params, 0.0, x, y, start, beta, seed)
 
 
