@@ -26,11 +26,11 @@ from engine.errors import EngineError, reason
 from engine.model.network import Layer, Network
 from engine.model.params import Params
 
-ON = 1e9
+ON = 1e11
 """Conductance of an ideal diode that conducts, in siemens."""
 PATIENCE_S = 600
 """After so many seconds a run is given up."""
-TOLERANCES = "reltol=1e-9 abstol=1e-13 vntol=1e-11 itl1=500"
+TOLERANCES = "reltol=1e-10 abstol=1e-15 vntol=1e-13 gmin=1e-18 itl1=500"
 PRINTED = re.compile(r"v\(n(\d+)_(\d+)\) = (\S+)")
 Diode = Literal["ideal", "shockley"]
 
