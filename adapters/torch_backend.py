@@ -182,13 +182,16 @@ class TorchBackend(Backend):
         if opposite is None:
             return at(*ends)
         others, link = network.ends(coupling, opposite), network.links.get(coupling.name)
-        bound = network.bounds.get(coupling.name)
-        if not coupling.clamped and not (bound is not None and bound.bilinear):
+        bound, squares = network.bounds.get(coupling.name), network.squares.get(coupling.name)
+        bilinear = bound is not None and bound.bilinear
+        if not coupling.clamped and not bilinear and squares is None:
             return at(*ends) - at(*others)
         gaps = network.ends(coupling, state - opposite if gap is None else gap)
-        if coupling.clamped:
+        if coupling.clamped and squares is None:
             return at(*gaps)
         middles = [(end + other) / 2 for end, other in zip(ends, others, strict=True)]
+        if squares is not None:
+            return squares.compare(x, tuple(gaps), tuple(middles))
         if link is not None and link.tied:
             product = by_sample(gaps[0]).T @ by_sample(middles[0])
             return (product + product.T) / 2  # symmetric to the last bit

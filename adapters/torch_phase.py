@@ -38,7 +38,9 @@ def image_of(
     if beta is not None and read in layers:
         there = network.of(read, state if origin is None else origin + state)
         slope = by_sample(network.readout.nudge(blocks, there, y))
-        columns = network.columns[read]
+        columns, given = network.columns[read], dynamics.compliance(network, blocks)
+        if given is not None:
+            slope = slope * given[columns]
         extra[:, columns] = extra[:, columns].addcmul(beta, slope, value=-1.0)
     if every and len({layer.activation for layer in network.layers}) == 1:
         rule = network.layers[0].rule

@@ -7,6 +7,7 @@ builders of known ones, backends, estimators, training, prediction and checkpoin
 from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.conductance import Conductance, InputConductance
 from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.couplings.readout import SoftmaxReadout, SquaredError
@@ -32,6 +33,7 @@ from engine.model.builders import (
     layered,
     looped_mlp,
     residual_net,
+    resistive,
 )
 from engine.model.network import Layer, Network
 from engine.model.params import Params, initial_params
@@ -45,6 +47,7 @@ __all__ = [
     "ChannelBias",
     "CheckpointError",
     "Clamped",
+    "Conductance",
     "Convolution",
     "Dense",
     "DivergenceError",
@@ -52,6 +55,7 @@ __all__ = [
     "EngineError",
     "Equilibrium",
     "Hopfield",
+    "InputConductance",
     "InputConvolution",
     "InputDrive",
     "Lateral",
@@ -86,6 +90,7 @@ __all__ = [
     "predict_proba",
     "recurrent_norm",
     "residual_net",
+    "resistive",
     "save",
     "symmetric",
     "train_step",

@@ -24,6 +24,7 @@ from engine.model.builders import (
     layered,
     looped_mlp,
     residual_net,
+    resistive,
 )
 from engine.model.network import Layer, Network
 from engine.model.params import Params, initial_params
@@ -70,6 +71,8 @@ def judged_networks() -> dict[str, Network]:
         name = f"squared error, {activation.replace('_', ' ')}"
         networks[name] = layered((5, 7, 4), activation, "squared_error")
     networks |= _image_networks() | deep_networks()
+    networks["resistive"] = resistive((5, 8, 3), g_min=1e-3)
+    networks["resistive, amplified"] = resistive((5, 6, 6, 3), amplification=1.3, g_min=1e-3)
     networks["transformer"] = energy_transformer(4, 3, width=4)
     networks["transformer, causal"] = energy_transformer(4, 3, width=4, causal=True)
     networks["transformer, memories"] = energy_transformer(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.arrays import Array, FloatArray, by_sample
+from engine.couplings.conductance import squares_of
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import INPUT, ONE, Link
 from engine.model import dynamics
@@ -67,6 +68,11 @@ def check_coupling(
         weight, inputs, *ends = (convert(np.ascontiguousarray(a)) for a in (w, x, *states))
         # a clamped coupling is driven without states, as the engine does it
         drives = coupling.drive(weight, inputs, *([] if coupling.clamped else ends))
+        squares = squares_of(coupling)
+        if squares is not None:  # what a node does to itself is not in its drive
+            stiff = zip(squares.stiffness(weight), map(by_sample, ends), strict=True)
+            own = [c * end for c, end in stiff]
+            drives = tuple(d - part for d, part in zip(drives, own, strict=True))
         pairs = zip(map(by_sample, drives), map(by_sample, by_state), strict=True)
         drive_error = max(drive_error, *(_relative_error(*pair) for pair in pairs))
         correlated = coupling.correlate(weight, inputs, *ends)
@@ -106,9 +112,8 @@ def draw_state(network: Network, rng: np.random.Generator, samples: int) -> Floa
     """Draw a state `(samples, units)` from the interior of every layer's range."""
     parts = []
     for layer in network.layers:
-        high = min(layer.rule.high, FAR)
-        middle = (high + layer.rule.low) / 2
-        reach = INTERIOR * (high - layer.rule.low) / 2
+        low, high = max(layer.rule.low, -FAR), min(layer.rule.high, FAR)
+        middle, reach = (high + low) / 2, INTERIOR * (high - low) / 2
         parts.append(rng.uniform(middle - reach, middle + reach, (samples, layer.size)))
     return np.concatenate(parts, -1)
 
@@ -120,6 +125,9 @@ def _check_drive(network: Network, params: Params, x: FloatArray, state: FloatAr
     (expected,) = _gradients(phi, [leaf])
     drive = dynamics.clamped_drive(network, params, x)
     drive = drive + dynamics.recurrent_drive(network, params, x, state)
+    compliance = dynamics.compliance(network, params)
+    if compliance is not None:
+        drive = drive / compliance - (1 / compliance - 1) * state
     return Metric("network drive", _relative_error(drive, expected), THRESHOLD)
 
 

@@ -176,6 +176,7 @@ class ReferenceBackend(Backend):
         """`T(s) = sigma(dPhi/ds - beta dC/ds)`, or `D(d) = sigma(h0 + ...) - sigma(h0)`."""
         weights, readout = self._weights(), self.network.readout
         drive = self._sum_drives(self.network.recurrent, weights, sample.x, state)
+        resisted = self._resisted(weights)
         if beta != 0.0 and sample.y is not None:
             pull = scalar.nudge(readout, weights, sample.at(state)[readout.layer], sample.y)
             for unit, part in enumerate(pull):
@@ -184,8 +185,13 @@ class ReferenceBackend(Backend):
             return self._activate(_added(sample.drive, drive))
         return {
             layer.name: [
-                self._round(scalar.activation_difference(layer.activation, h, e))
-                for h, e in zip(sample.drive[layer.name], drive[layer.name], strict=True)
+                self._round(scalar.activation_difference(layer.activation, h / r, e / r))
+                for h, e, r in zip(
+                    sample.drive[layer.name],
+                    drive[layer.name],
+                    resisted[layer.name],
+                    strict=True,
+                )
             ]
             for layer in self.network.layers
         }
@@ -229,12 +235,23 @@ class ReferenceBackend(Backend):
         return begin
 
     def _activate(self, drive: State) -> State:
+        resisted = self._resisted(self._weights())
         return {
             layer.name: [
-                self._round(scalar.activate(layer.activation, h)) for h in drive[layer.name]
+                self._round(scalar.activate(layer.activation, h / r))
+                for h, r in zip(drive[layer.name], resisted[layer.name], strict=True)
             ]
             for layer in self.network.layers
         }
+
+    def _resisted(self, weights: dict[str, Weights]) -> State:
+        """What the drive of each unit is divided by: its leak and all conductance at it."""
+        total = {layer.name: [1.0] * layer.size for layer in self.network.layers}
+        for coupling in self.network.couplings:
+            found = scalar.stiffness(coupling, weights[coupling.name])
+            for name, row in zip(coupling.layers, found or (), strict=found is not None):
+                total[name] = [r + c for r, c in zip(total[name], row, strict=True)]
+        return total
 
     def _move(self, state: State, target: State, damping: float) -> State:
         """`s + damping (T(s) - s)`, in the form that is exactly `T(s)` undamped."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.conductance import Conductance, InputConductance
 from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.coupling import Coupling
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
@@ -16,6 +17,7 @@ from engine.couplings.readout import Readout, SoftmaxReadout, SquaredError
 from engine.couplings.skip import Skip
 from engine.couplings.tokens import Embedding, Position, TokenReadout
 from engine.errors import EngineError
+from golden import scalar_circuits as circuits
 from golden import scalar_images as images
 from golden import scalar_tokens as tokens
 
@@ -32,6 +34,10 @@ def activate(activation: str, h: float) -> float:
         return min(max(h, 0.0), 1.0)
     if activation == "relu":
         return max(h, 0.0)
+    if activation == "mirrored_relu":
+        return min(h, 0.0)
+    if activation == "linear":
+        return h
     raise EngineError(f"the scalar reference does not know activation '{activation}'.")
 
 
@@ -66,6 +72,9 @@ class Twin(NamedTuple):
     """dPhi/ds for each of the layers."""
     correlate: Callable[..., Vector]
     """dPhi/dw, in the order in which the block lies in memory."""
+    stiffness: Callable[..., tuple[Vector, ...]] | None = None
+    """Where dPhi/ds also holds `-c s`, the `c` of each layer, from `(coupling, w)`; `send` is
+    without that part."""
 
 
 def send(
@@ -80,6 +89,12 @@ def correlate(
 ) -> Vector:
     """dPhi/dw, in the order in which the block lies in memory."""
     return _twin(coupling).correlate(coupling, w, x, ends, shape)
+
+
+def stiffness(coupling: Coupling, w: Weights) -> tuple[Vector, ...] | None:
+    """Return `c` for each of the coupling's layers, where dPhi/ds also holds `-c s`."""
+    found = _twin(coupling).stiffness
+    return None if found is None else found(coupling, w)
 
 
 def register(kind: type, twin: Twin) -> None:
@@ -120,6 +135,8 @@ _TWINS: dict[type, Twin] = {
     InputConvolution: Twin(images.send_input, images.correlate_input),
     ChannelBias: Twin(images.send_bias, images.correlate_bias),
     Skip: Twin(images.send_skip, images.correlate_skip),
+    Conductance: Twin(circuits.send, circuits.correlate, circuits.stiffness),
+    InputConductance: Twin(circuits.send_input, circuits.correlate_input, circuits.input_stiffness),
     Embedding: Twin(
         lambda c, w, x, ends, shape: (tokens.send_embedding(w, x),),
         lambda c, w, x, ends, shape: tokens.correlate_embedding(c, x, *ends),

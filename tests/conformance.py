@@ -28,6 +28,7 @@ from engine.model.builders import (
     layered,
     looped_mlp,
     residual_net,
+    resistive,
 )
 from engine.model.network import Layer, Network
 from engine.model.params import Params, initial_params
@@ -150,6 +151,8 @@ NETWORKS = {
     ),
     "residual": residual_net((3, 3, 1), (1, 1, 1, 2), 3, activation="hard_sigmoid"),
     "convolution-dense": _with_a_loop(conv_net((5, 4, 1), (3,), 3, activation="tanh")),
+    "resistive": resistive((4, 6, 3)),
+    "resistive, amplified": resistive((4, 3, 4, 3), amplification=1.3),
     "transformer": energy_transformer(5, 3, width=6),
     "transformer-masked": energy_transformer(
         5, 4, width=3, heads=1, head_size=5, outputs=2, memories=4, causal=True
@@ -347,7 +350,8 @@ def further(trial: Trial, start: FloatArray, displacement: FloatArray, beta: flo
     drive = drive + dynamics.recurrent_drive(network, blocks, x, here)
     more = dynamics.recurrent_drive(network, blocks, x, displacement)
     if beta != 0.0:
-        more = more - beta * dynamics.nudge(network, blocks, here + displacement, y)
+        pull = dynamics.nudge(network, blocks, here + displacement, y)
+        more = more - beta * dynamics.eased(network, blocks, pull)
     found: FloatArray = dynamics.activate(network, drive + more)
     return found - dynamics.activate(network, drive)
 

@@ -7,7 +7,15 @@ import numpy as np
 from engine.compiled.addresses import call
 from engine.compiled.compiler import compiled, inner
 from engine.compiled.parts import clear, copy, part
-from engine.compiled.program import ACTIVATION, OFFSET, RELU, SIZE, TANH
+from engine.compiled.program import (
+    ACTIVATION,
+    LINEAR,
+    MIRRORED_RELU,
+    OFFSET,
+    RELU,
+    SIZE,
+    TANH,
+)
 from engine.compiled.relaxation import begin, retire, store
 
 
@@ -94,7 +102,11 @@ def _mix(net, stage, work, row, sample, past):
         offset, size = net.layers[k, OFFSET], net.layers[k, SIZE]
         activation = net.layers[k, ACTIVATION]
         low = -1.0 if activation == TANH else 0.0
-        high = math.inf if activation == RELU else 1.0
+        high = math.inf if activation in (RELU, LINEAR) else 1.0
+        if activation in (MIRRORED_RELU, LINEAR):
+            low = -math.inf
+        if activation == MIRRORED_RELU:
+            high = 0.0
         state = part(work.state, len(work.order) * offset + row * size, size)
         clear(state)
         for i in range(count):

@@ -21,6 +21,7 @@ from engine.compiled.threads import row_blocks, run_blocks
 from engine.compiled.windows import new_packed, send_input
 from engine.couplings.link import INPUT, Link
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
+from engine.model import dynamics
 from engine.model.network import Network
 from engine.model.params import Params
 
@@ -59,18 +60,23 @@ class NumbaBackend(Backend):
         drive = np.empty((len(x), network.units), self.dtype)
         drive[...] = bias_drive(self._params)
         for coupling in (c for c in network.couplings if c.clamped):
-            link = network.links.get(coupling.name)
+            link, squares = network.senders.get(coupling.name), network.squares.get(coupling.name)
             if link is None:
                 parts = coupling.drive(self._params[coupling.name], x)
                 for name, part in zip(coupling.layers, parts, strict=True):
                     drive[:, network.columns[name]] += by_sample(part)
             elif link.source == INPUT:
-                self._add_input(link, x, drive)
+                weight = self._params[coupling.name]
+                weight = weight if squares is None else squares.matrix(weight)
+                self._add_input(link, weight, x, drive)
+        compliance = dynamics.compliance(network, self._params)
+        if compliance is not None:
+            drive *= compliance
         return drive
 
-    def _add_input(self, link: Link, x: FloatArray, drive: FloatArray) -> None:
+    def _add_input(self, link: Link, weight: FloatArray, x: FloatArray, drive: FloatArray) -> None:
         """Add `x W` to the columns of the layer, or what its windows send there."""
-        weight, columns = self._params[link.block], self.network.columns[link.target]
+        columns = self.network.columns[link.target]
         packed = new_packed(weight.reshape(link.fan_in, link.fan_out))
 
         def add(rows: slice) -> None:

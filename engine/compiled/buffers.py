@@ -10,6 +10,7 @@ from engine.compiled.lowering import Own, Tables
 from engine.compiled.products import new_edge, pack
 from engine.compiled.program import Buffers, History, Program, Results
 from engine.compiled.registry import kinds_of
+from engine.model import dynamics
 from engine.model.network import Network
 from engine.model.params import Params
 
@@ -37,9 +38,15 @@ def new_program(params: Params, tables: Tables) -> Program:
     own, sizes, constants = _own_tables(tables.own, params)
     calls = calls_of(theta.dtype, len(tables.places) > 0)
     links = (tables.layers, tables.messages, tables.runs, tables.places)
-    net = Program(theta, room, *links, own, tables.ends, sizes, constants, tables.readout, calls)
-    for start, inner, columns, turned, place in tables.matrices:
+    compliance = dynamics.compliance(params.network, params)
+    if compliance is None:
+        compliance = np.empty(0, theta.dtype)
+    told = (own, tables.ends, sizes, constants, compliance, tables.readout, calls)
+    net = Program(theta, room, *links, *told)
+    for start, inner, columns, turned, place, scale in tables.matrices:
         block = theta[start : start + inner * columns].reshape(inner, columns)
+        if scale != 1.0:
+            block = theta.dtype.type(scale) * block
         pack(block.T if turned else block, room[place:])
     return net
 

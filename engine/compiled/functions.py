@@ -9,7 +9,16 @@ from numba.extending import intrinsic, overload
 
 from engine.compiled.compiler import PLAIN, compiled, inner
 from engine.compiled.parts import copy, part
-from engine.compiled.program import ACTIVATION, HARD_SIGMOID, OFFSET, SIZE, TANH
+from engine.compiled.program import (
+    ACTIVATION,
+    HARD_SIGMOID,
+    LINEAR,
+    MIRRORED_RELU,
+    OFFSET,
+    RELU,
+    SIZE,
+    TANH,
+)
 
 # tanh x = x P(x^2) / Q(x^2) for |x| <= 8.5, a weighted least-squares fit for float32.
 _EDGE, _ONE = np.float32(8.5), np.float32(1.0)
@@ -171,10 +180,17 @@ def bend(activation, drive, clamped, out):
         for j in range(out.size):
             h = drive[j] + clamped[j]
             out[j] = 0.0 if h < 0.0 else (1.0 if h > 1.0 else h)
-    else:
+    elif activation == RELU:
         for j in range(out.size):
             h = drive[j] + clamped[j]
             out[j] = 0.0 if h < 0.0 else h
+    elif activation == MIRRORED_RELU:
+        for j in range(out.size):
+            h = drive[j] + clamped[j]
+            out[j] = 0.0 if h > 0.0 else h
+    else:
+        for j in range(out.size):
+            out[j] = drive[j] + clamped[j]
 
 
 @inner
@@ -198,17 +214,21 @@ def bend_further(activation, drive, anchor, out):
                 out[j] = min(max((h - 1.0) + e, -1.0), 0.0)
             else:
                 out[j] = min(max(e, -h), 1.0 - h)
-    else:
+    elif activation == LINEAR:
+        copy(drive, out)
+    else:  # relu, as it is or seen in a mirror
+        side = out.dtype.type(-1.0 if activation == MIRRORED_RELU else 1.0)
         for j in range(out.size):
-            h, e = anchor[j], drive[j]
+            h, e = side * anchor[j], side * drive[j]
             if h > 0.0:
-                out[j] = -h if e < -h else e
+                moved = -h if e < -h else e
             else:
-                out[j] = 0.0 if h + e < 0.0 else h + e
+                moved = out.dtype.type(0) if h + e < 0.0 else h + e
+            out[j] = side * moved
 
 
 @compiled
-def find_anchor(layers, clamped, drive, first, stop, anchor):
+def find_anchor(layers, clamped, drive, compliance, first, stop, anchor):
     """Write what displacements need of the whole drive `h` of samples `first` to `stop`.
 
     That is tanh h where the activation is that, `h` itself elsewhere: `(samples, units)`.
@@ -219,7 +239,8 @@ def find_anchor(layers, clamped, drive, first, stop, anchor):
             held, sent = part(clamped[i], offset, size), part(drive[i], offset, size)
             out = part(anchor[i], offset, size)
             for j in range(size):
-                h = held[j] + sent[j]
+                h = sent[j] * compliance[offset + j] if len(compliance) > 0 else sent[j]
+                h += held[j]
                 out[j] = _tanh(h) if layers[k, ACTIVATION] == TANH else h
 
 

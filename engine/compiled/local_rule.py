@@ -77,7 +77,11 @@ def add_energy_difference(
 
     def add_formula(coupling: Coupling) -> None:
         block, bound = total[coupling.name], network.bounds.get(coupling.name)
-        if coupling.clamped:
+        squares = network.squares.get(coupling.name)
+        if squares is not None:
+            gaps, middles = (network.ends(coupling, side) for side in (gap, middle))
+            block += squares.compare(x, tuple(gaps), tuple(middles))
+        elif coupling.clamped:
             block += correlation(params, coupling, x, gap)
         elif bound is not None and bound.bilinear:
             for moved in coupling.layers:

@@ -56,6 +56,8 @@ class Matrix(NamedTuple):
     turned: bool
     """Whether it is packed as its transpose."""
     place: int
+    scale: float
+    """What its numbers are multiplied with."""
 
 
 class Own(NamedTuple):
@@ -106,10 +108,10 @@ class _Packing:
         self.size, self._itemsize = 0, itemsize
         self.matrices: list[Matrix] = []
 
-    def place(self, start: int, link: Link, turned: bool) -> int:
+    def place(self, start: int, link: Link, turned: bool, scale: float = 1.0) -> int:
         """Return where the block of a link begins."""
         shape = (link.fan_in, link.fan_out)
-        self.matrices.append(Matrix(start, *shape, turned, self.size))
+        self.matrices.append(Matrix(start, *shape, turned, self.size, scale))
         self.size += packed_size(shape[::-1] if turned else shape, self._itemsize)
         return self.matrices[-1].place
 
@@ -119,8 +121,9 @@ def _message_table(network: Network, packing: _Packing) -> tuple[IntArray, IntAr
     index = {layer.name: k for k, layer in enumerate(network.layers)}
     rows: list[tuple[int, ...]] = []
     runs, places = np.zeros((0, 3), np.int64), np.zeros(0, np.int64)
-    for link in (network.links[c.name] for c in network.recurrent if c.name in network.links):
-        start = network.blocks[link.block].start
+    for link in (network.senders[c.name] for c in network.recurrent if c.name in network.senders):
+        start, squares = network.blocks[link.block].start, network.squares.get(link.block)
+        scale = 1.0 if squares is None else squares.amplification
         ends = index[link.source], index[link.target]
         gather = -1
         if not link.whole:
@@ -128,10 +131,10 @@ def _message_table(network: Network, packing: _Packing) -> tuple[IntArray, IntAr
             places = np.concatenate([places, len(runs) + windows.places])
             runs = np.concatenate([runs, windows.runs])
         shape = (link.positions, link.fan_in, link.fan_out, gather)
-        place = packing.place(start, link, turned=False)
+        place = packing.place(start, link, False, scale)
         rows.append((*ends, False, place, *shape))
         if not link.tied:
-            place = packing.place(start, link, turned=True)
+            place = packing.place(start, link, True, scale)
             rows.append((*ends[::-1], True, place, *shape))
     return np.array(rows, np.int64).reshape(-1, 8), runs, places
 
@@ -148,7 +151,7 @@ def _own_couplings(network: Network) -> tuple[Own, ...]:
     """The couplings that are no link, with what is registered for them."""
     found = []
     for coupling in network.recurrent:
-        if coupling.name in network.links:
+        if coupling.name in network.senders:
             continue
         kernels = kernels_of(coupling)
         if kernels is None:

@@ -105,7 +105,8 @@ class Phases:
                 last_turn=0,
             )
             find_drive(net, at_once, self._origin(k), rows.start, work, drive)
-        find_anchor(net.layers, self._clamped, drive, rows.start, rows.stop, self._anchor)
+        span = rows.start, rows.stop
+        find_anchor(net.layers, self._clamped, drive, net.compliance, *span, self._anchor)
 
     def _run(self, k: int, rows: slice, relaxation: Relaxation) -> None:
         """Run the solver of a stage on a block of samples, all their betas."""

@@ -20,7 +20,7 @@ SOURCE, TARGET, BACK, PACKED, POSITIONS, FAN_IN, FAN_OUT, GATHER = range(8)  # m
 ADDRESS, ENDS, ENDS_STOP, SIZES, SIZES_STOP, CONSTANTS, CONSTANTS_STOP = range(7)  # own kernels
 KIND, LAYER, BIAS, OUTPUTS, PACKED_OUT, PACKED_BACK, PLACES = range(7)  # read-out
 SOFTMAX, SQUARED_ERROR = range(2)
-TANH, HARD_SIGMOID, RELU = range(3)
+TANH, HARD_SIGMOID, RELU, MIRRORED_RELU, LINEAR = range(5)
 PRODUCT, BEND, BEND_FURTHER, SEND_ON, SEND_BACK = range(5)  # calls
 
 
@@ -43,6 +43,8 @@ class Program(NamedTuple):
     """What their kernels are told as whole numbers."""
     constants: Any
     """What they are told as numbers: their parameters, packed as they like it."""
+    compliance: Any
+    """What every unit makes of its drive, `(units,)`; empty where no coupling is a conductance."""
     readout: Any
     calls: Any
     """Where the kernels lie that are called by their address."""

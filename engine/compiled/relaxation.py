@@ -84,7 +84,13 @@ def _activate(net, stage, work, turn, rows):
             held = part(stage.clamped[work.order[i] % len(stage.clamped)], offset, size)
             old, new = part(work.before, first, size), part(work.state, first, size)
             copy(new, old)
-            call(bend, activation, part(work.drive, first, size), held, new)
+            drive = part(work.drive, first, size)
+            if len(net.compliance) > 0:
+                for j in range(size):
+                    gap[j] = drive[j] * net.compliance[offset + j]
+                call(bend, activation, part(gap, 0, size), held, new)
+            else:
+                call(bend, activation, drive, held, new)
             for j in range(size):
                 gap[j] = abs(new[j] - old[j])
             worst = work.residual_bits[i]

@@ -15,6 +15,7 @@ import numpy as np
 from engine.archives import read_arrays
 from engine.border import checked
 from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.conductance import Conductance, InputConductance
 from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
 from engine.couplings.readout import SoftmaxReadout, SquaredError
@@ -28,7 +29,7 @@ from engine.model.params import Params
 FORMAT = "settle checkpoint 2"
 _COUPLINGS = (
     *(InputDrive, Bias, Dense, Lateral, Embedding, Position, Attention, Hopfield),
-    *(Convolution, InputConvolution, ChannelBias, Skip),
+    *(Convolution, InputConvolution, ChannelBias, Skip, Conductance, InputConductance),
 )
 _READOUTS = (SoftmaxReadout, SquaredError, TokenReadout)
 _KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Layer, *_COUPLINGS, *_READOUTS)}

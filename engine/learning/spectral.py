@@ -135,9 +135,11 @@ def _bounded_parts(network: Network) -> Iterator[tuple[Bound, int]]:
 
 def uncapped(network: Network) -> dict[str, str]:
     """Say of each recurrent coupling without a known norm why it has no cap, by its name."""
+    why = "it is no link, so that its norm is not known."
+    convex = "its energy is convex, so that there is one equilibrium without."
     return {
-        c.name: f"coupling '{c.name}' ({type(c).__name__}) has no spectral cap: it is no link, "
-        "so that its norm is not known."
+        c.name: f"coupling '{c.name}' ({type(c).__name__}) has no spectral cap: "
+        f"{convex if c.name in network.squares else why}"
         for c in network.recurrent
         if c.name not in network.bounds
     }

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import Array, FloatArray, OwnArray
+from engine.arrays import Array, FloatArray, OwnArray, namespace
 from engine.backend import Backend
 from engine.border import checked
 from engine.compiled.threads import fitting_threads
@@ -173,6 +173,8 @@ def descend(backend: Backend, training: Training, run: Run, total: int) -> None:
         update[network.blocks[name].span] *= share
     if training.decay or training.spectral_cap is not None:
         _decay_and_cap(backend, training, run, rate, update)
+    if network.squares:
+        keep_least(backend, update)
     backend.apply(update)
     run.step += 1
 
@@ -206,6 +208,23 @@ def _decay_and_cap(
         change[name][...] = (block if type(block) is type(update) else backend.own(block)) - now[
             name
         ]
+
+
+def keep_least(backend: Backend, update: Array) -> None:
+    """Change the update in place so that no conductance falls below the least there is.
+
+    That is the projection on the conductances that a device can have, as a part of the update.
+    """
+    network = backend.network
+    held = backend.params if isinstance(update, np.ndarray) else backend.blocks
+    xp = namespace(update)
+    for name, change in unpack(network, update, network.squares).items():
+        now, least = held[name], network.squares[name].g_min
+        falls = now + change < least
+        up = xp.where(falls, least - now, change)
+        # The difference is rounded, and so may end one step of its precision too low.
+        higher = xp.nextafter(up, xp.full_like(up, np.inf))
+        change[...] = xp.where(falls & (now + up < least), higher, up)
 
 
 def _decay_of(backend: Backend, training: Training, run: Run, name: str) -> Any:

@@ -68,6 +68,23 @@ def _relu_difference(h: Array, e: Array) -> Array:
     return xp.where(h > 0, xp.maximum(e, -h), xp.clip(h + e, 0.0, None))
 
 
+def _mirrored_relu(h: Array) -> Array:
+    return namespace(h).clip(h, None, 0.0)
+
+
+def _mirrored_relu_difference(h: Array, e: Array) -> Array:
+    """That of relu, seen in a mirror."""
+    return -_relu_difference(-h, -e)
+
+
+def _linear(h: Array) -> Array:
+    return h + 0.0
+
+
+def _linear_difference(h: Array, e: Array) -> Array:
+    return e + 0.0
+
+
 def _half_square(s: Array) -> Array:
     """`s^2 / 2`; states stay in the range of the activation, where that is all of `G`."""
     return s * s / 2
@@ -79,4 +96,8 @@ ACTIVATIONS = {
         _hard_sigmoid, _half_square, _hard_sigmoid_difference, 0.0, 1.0, code=1
     ),
     "relu": Activation(_relu, _half_square, _relu_difference, 0.0, math.inf, code=2),
+    "mirrored_relu": Activation(
+        _mirrored_relu, _half_square, _mirrored_relu_difference, -math.inf, 0.0, code=3
+    ),
+    "linear": Activation(_linear, _half_square, _linear_difference, -math.inf, math.inf, code=4),
 }

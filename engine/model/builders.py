@@ -7,6 +7,7 @@ from typing import Literal
 
 from engine.border import checked
 from engine.couplings.attention import Attention, Hopfield
+from engine.couplings.conductance import LEAST, Conductance, InputConductance
 from engine.couplings.convolution import ChannelBias, Convolution, InputConvolution
 from engine.couplings.coupling import Coupling
 from engine.couplings.dense import Bias, Dense, InputDrive, Lateral
@@ -59,6 +60,50 @@ def layered(
     top = names[-1]
     reader = SquaredError(top) if readout == "squared_error" else SoftmaxReadout(top, sizes[-1])
     return Network(sizes[0], layers, tuple(couplings), reader)
+
+
+@checked
+def resistive(
+    sizes: Sequence[int],
+    *,
+    input_amplification: float = 4.0,
+    amplification: float = 1.0,
+    total: float = 1.0,
+    g_min: float = LEAST,
+) -> Network:
+    """Build a circuit of nodes `sizes = (inputs, hidden, ..., outputs)`, joined by resistors.
+
+    Each input is a pair of voltage sources of opposite sign. Half of the hidden nodes have a diode
+    that keeps them above zero, the others one that keeps them below; outputs have none, and are
+    compared with their targets. A current source biases each node. At the start `total` leaks'
+    worth of conductance joins a node to those below it.
+    """
+    if len(sizes) < 3:
+        raise EngineError(f"sizes {tuple(sizes)} leave no hidden layer between input and output.")
+    layers: list[Layer] = []
+    couplings: list[Coupling] = []
+    below: list[Layer] = []
+    for k, size in enumerate(sizes[1:], start=1):
+        here = [Layer("outputs", (size,), "linear")]
+        if k < len(sizes) - 1:
+            halves = {"up": (size + 1) // 2, "down": size // 2}
+            bent = {"up": "relu", "down": "mirrored_relu"}
+            here = [Layer(f"{h}{k}", (n,), bent[h]) for h, n in halves.items() if n]
+        for layer in here:
+            name = f"g_{k}_{layer.name}"
+            if not below:
+                couplings.append(
+                    InputConductance(name, layer.name, input_amplification, total, g_min)
+                )
+            for lower in below:
+                share = total * lower.size / sum(other.size for other in below)
+                name = f"g_{lower.name}_{layer.name}"
+                couplings.append(
+                    Conductance(name, lower.name, layer.name, amplification, share, g_min)
+                )
+        layers, below = layers + here, here
+    couplings += [Bias(f"b_{layer.name}", layer.name) for layer in layers]
+    return Network(sizes[0], tuple(layers), tuple(couplings), SquaredError("outputs"))
 
 
 @checked

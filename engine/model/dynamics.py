@@ -3,6 +3,13 @@
     E(s) = sum_u G(s_u) - Phi(s, x; theta)          F = E + beta C(s, y)
     T(s) = sigma(dPhi/ds - beta dC/ds)              s is an equilibrium when T(s) = s
 
+`dPhi/ds` is the drive of the couplings. Where some are conductances, it also holds `-c s`, with the
+stiffness `c` of every node. The minimum of `F` in one node, the others held, is then
+
+    T(s)_u = sigma((dPhi/ds_u + c_u s_u - beta dC/ds_u) / (1 + c_u))
+
+so that all drives are here times the compliance `1 / (1 + c)`, and without the part `-c s`.
+
 As a displacement `d` from a state `s0` with the drive `h0 = dPhi/ds(s0)`, where that is linear:
 
     D(d) = sigma(h0 + dPhi/ds(d) - beta dC/ds(s0 + d)) - sigma(h0)
@@ -39,13 +46,32 @@ def cost(network: Network, blocks: Blocks, state: Array, y: Array) -> Array:
     return network.readout.cost(blocks, network.of(network.readout.layer, state), y)
 
 
+def compliance(network: Network, blocks: Blocks) -> Array | None:
+    """`1 / (1 + c)` of every unit, `(units,)`; `None` where no coupling is a conductance."""
+    if not network.squares:
+        return None
+    total: dict[str, Array] = {}
+    for name, squares in network.squares.items():
+        for layer, part in zip(squares.layers, squares.stiffness(blocks[name]), strict=True):
+            total[layer] = total[layer] + part if layer in total else part
+    like = next(iter(total.values()))
+    xp = namespace(like)
+    parts = [
+        1 / (1 + total[layer.name])
+        if layer.name in total
+        else xp.ones(layer.size, dtype=like.dtype, device=like.device)
+        for layer in network.layers
+    ]
+    return xp.concatenate(parts)
+
+
 def clamped_drive(network: Network, blocks: Blocks, x: Array) -> Array:
     """The part of dPhi/ds that the state does not change, `(samples, units)`."""
     parts: dict[str, Array] = {}
     for coupling in network.couplings:
         if coupling.clamped:
             _add(parts, coupling, coupling.drive(blocks[coupling.name], x))
-    return _join(network, parts, x)
+    return eased(network, blocks, _join(network, parts, x))
 
 
 def recurrent_drive(
@@ -61,7 +87,7 @@ def recurrent_drive(
             continue
         ends = network.ends(coupling, state)
         _add(parts, coupling, coupling.drive(blocks[coupling.name], x, *ends))
-    return _join(network, parts, state)
+    return eased(network, blocks, _join(network, parts, state))
 
 
 def nudge(network: Network, blocks: Blocks, state: Array, y: Array) -> Array:
@@ -106,7 +132,7 @@ def step(
     """`T(s)`; `clamped` is `clamped_drive`, computed once for the batch."""
     drive = clamped + recurrent_drive(network, blocks, x, state)
     if beta != 0.0:
-        drive = drive - beta * nudge(network, blocks, state, y)
+        drive = drive - beta * eased(network, blocks, nudge(network, blocks, state, y))
     return activate(network, drive)
 
 
@@ -123,7 +149,8 @@ def displaced_step(
     """`D(d)`; `drive` is `h0`, clamped and recurrent, of the `origin`."""
     extra = recurrent_drive(network, blocks, x, displacement)
     if beta != 0.0:
-        extra = extra - beta * nudge(network, blocks, origin + displacement, y)
+        pull = nudge(network, blocks, origin + displacement, y)
+        extra = extra - beta * eased(network, blocks, pull)
     return differ(network, drive, extra)
 
 
@@ -141,6 +168,12 @@ def differ(network: Network, drive: Array, extra: Array) -> Array:
 def _add(parts: dict[str, Array], coupling: Coupling, drives: tuple[Array, ...]) -> None:
     for name, drive in zip(coupling.layers, map(by_sample, drives), strict=True):
         parts[name] = parts[name] + drive if name in parts else drive
+
+
+def eased(network: Network, blocks: Blocks, drive: Array) -> Array:
+    """Return the drive times the compliance of every unit."""
+    given = compliance(network, blocks)
+    return drive if given is None else drive * given
 
 
 def _join(network: Network, parts: dict[str, Array], like: Array) -> Array:

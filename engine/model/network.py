@@ -8,6 +8,7 @@ from functools import cached_property
 from engine.arrays import Array, FloatArray
 from engine.border import checked
 from engine.couplings.bound import Bound, bound_of
+from engine.couplings.conductance import Squares, squares_of
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import INPUT, Link, link_of
 from engine.couplings.readout import Reading, Readout, reading_of
@@ -166,6 +167,18 @@ class Network:
         return {name: link for name, link in found.items() if link is not None}
 
     @cached_property
+    def squares(self) -> dict[str, Squares]:
+        """The couplings whose energy holds squares of states, by name: conductances."""
+        found = {c.name: squares_of(c) for c in self.couplings}
+        return {name: squares for name, squares in found.items() if squares is not None}
+
+    @cached_property
+    def senders(self) -> dict[str, Link]:
+        """What sends the drive of a coupling, by name: itself, if it is a link, or a cross term."""
+        crossed = {name: squares.cross(self.shapes) for name, squares in self.squares.items()}
+        return self.links | crossed
+
+    @cached_property
     def bounds(self) -> dict[str, Bound]:
         """What bounds the norm of a recurrent coupling, by name; of others nothing is known."""
         found = {
@@ -204,7 +217,8 @@ class Network:
     @cached_property
     def linear(self) -> bool:
         """Whether the recurrent drive is linear in the state, so that it can be displaced."""
-        bounds = (self.bounds.get(coupling.name) for coupling in self.recurrent)
+        others = (c.name for c in self.recurrent if c.name not in self.squares)
+        bounds = (self.bounds.get(name) for name in others)
         return all(bound is not None and bound.bilinear for bound in bounds)
 
     def turns(self, solver: str, nudged: bool) -> tuple[tuple[str, ...], ...]:

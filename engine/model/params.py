@@ -66,6 +66,10 @@ class Params(Mapping[str, FloatArray]):
         for name, block in self.items():
             if not np.isfinite(block).all():
                 raise EngineError(f"parameter block '{name}' holds a value that is not finite.")
+            if name in self.network.squares and block.min(initial=0.0) < 0.0:
+                raise EngineError(
+                    f"parameter block '{name}' holds a negative conductance, {block.min():g}."
+                )
         for name in (link.block for link in self.network.links.values() if link.tied):
             if not np.array_equal(self[name], self[name].T):
                 raise EngineError(f"lateral block '{name}' is not symmetric.")

@@ -224,6 +224,8 @@ class Case:
         kind = f"{len(self.network.layers)} layers"
         if "W_rec" in self.params:
             kind = "looped"
+        elif self.network.squares:
+            kind = "circuit"
         elif not has_cap(self.network):
             kind = "attention"
         elif len(self.network.layers[0].shape) == 3:
@@ -263,7 +265,7 @@ class Case:
 
 
 ALL_FEATURES = frozenset(
-    {"looped", "image", "attention", *(f"{depth} layers" for depth in range(1, 5))}
+    {"looped", "image", "attention", "circuit", *(f"{depth} layers" for depth in range(1, 5))}
     | {f"{band} coupling" for band in ("weak", "strong", "at the cap", "beyond the cap")}
     | {"free", "nudged up", "nudged down", "one sample", "several samples", "float32", "float64"}
     | {f"{scale} numbers" for scale in SCALES}

@@ -1,0 +1,141 @@
+"""Train a resistive network by equilibrium propagation, and say what it gets right.
+
+The settings were chosen on the validation part of MNIST, with 6,000 and 20,000 of its training
+images. With --hold-out validation the test part is not looked at. Each seed's network is saved as
+`circuit-SEED.npz`, which `python -m experiments.circuit spice` takes.
+"""
+
+import argparse
+import json
+import time
+
+import numpy as np
+from rich.console import Console
+
+from engine import (
+    Adam,
+    Network,
+    NumbaBackend,
+    Params,
+    Training,
+    evaluate,
+    fit,
+    initial_params,
+    save,
+)
+from engine import resistive as circuit_of
+from engine.learning.run import Epoch
+from experiments.machine import describe_machine
+from experiments.options import add_out, positive, seed_count
+from experiments.output import prepare_output
+from experiments.progress import progress_bars
+from experiments.records import write_text
+from experiments.shell import make_console
+from experiments.tasks import Split, find_task
+
+FIRST_SEED = 42
+RECORD = "circuits.json"
+INPUT_AMPLIFICATION, TOTAL = 100.0, 10.0
+RATE, BIAS_RATE = 0.02, 0.01
+
+
+def circuit(inputs: int, hidden: list[int], outputs: int) -> Network:
+    """Return the network that is trained."""
+    sizes = (inputs, *hidden, outputs)
+    return circuit_of(sizes, input_amplification=INPUT_AMPLIFICATION, total=TOTAL)
+
+
+def settings(params: Params, epochs: int, batch_size: int, seed: int) -> Training:
+    """Return how it is trained: a conductance changes in proportion to the mean of its block."""
+    rates = {
+        name: float(block.mean()) if name in params.network.squares else BIAS_RATE
+        for name, block in params.items()
+    }
+    return Training(
+        epochs=epochs, batch_size=batch_size, optimizer=Adam(RATE), rates=rates, seed=seed
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add = parser.add_argument
+    add("--task", default="digits", metavar="NAME", help="digits, mnist or fashion_mnist (digits)")
+    add(
+        "--hidden", nargs="+", type=positive, default=[128], metavar="N", help="nodes of each layer"
+    )
+    add("--epochs", type=positive, default=20, metavar="N", help="passes over the data (20)")
+    add("--batch-size", type=positive, default=32, metavar="N", help="samples of an update (32)")
+    add("--samples", type=positive, metavar="N", help="train on so many samples alone")
+    add("--hold-out", choices=("test", "validation"), default="test", help="what is judged by")
+    add("--seeds", type=seed_count, default=1, metavar="N", help=f"seeds from {FIRST_SEED} on (1)")
+    add_out(parser, "results/circuit")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train with each seed, print and write what came out."""
+    console, task = make_console(), find_task(options.task)
+    seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
+    prepare_output(options.out, RECORD, *(f"circuit-{seed}.npz" for seed in seeds))
+    records = []
+    for seed in seeds:
+        split = task.load(seed)
+        network = circuit(task.inputs, options.hidden, task.classes)
+        records.append(_train(network, split, seed, options, console))
+        about = {"task": task.name, "sizes": [task.inputs, *options.hidden, task.classes]}
+        whole = about | {"machine": describe_machine(), "runs": records}
+        write_text(options.out / RECORD, json.dumps(whole, indent=1))
+    found = np.array([record["accuracy"] for record in records])
+    spread = f" ± {100 * found.std(ddof=1):.2f}" if len(found) > 1 else ""
+    console.print(
+        f"{task.title}, {'-'.join(map(str, about['sizes']))}: {100 * found.mean():.2f}{spread} % "
+        f"of the {options.hold_out} part right; seeds: {len(found)}.",
+        soft_wrap=True,
+    )
+    return 0
+
+
+def _train(
+    network: Network, split: Split, seed: int, options: argparse.Namespace, console: Console
+) -> dict[str, float | int | str]:
+    """Train with a seed; save the network and return what was measured."""
+    x_judged, y_judged = split.x_valid, split.y_valid
+    if options.hold_out == "test":
+        split, x_judged, y_judged = split.joined(), split.x_test, split.y_test
+    x, y = split.x_train[: options.samples], split.y_train[: options.samples]
+    params = initial_params(network, np.random.default_rng(seed))
+    training = settings(params, options.epochs, options.batch_size, seed)
+    backend, began, busy = NumbaBackend(network, params), time.perf_counter(), time.process_time()
+
+    def tell(epoch: Epoch) -> None:
+        console.print(f"seed {seed}, epoch {epoch.number}: {epoch.summary()}", soft_wrap=True)
+
+    with progress_bars() as show_bar:
+        epochs = fit(
+            backend,
+            x,
+            y,
+            training,
+            on_epoch=tell,
+            progress=lambda done, total, note: show_bar(f"seed {seed}", done, total, note),
+        )
+    seconds, cpu = time.perf_counter() - began, time.process_time() - busy
+    judged = evaluate(backend, x_judged, y_judged, training.settled)
+    save(options.out / f"circuit-{seed}.npz", backend.params)
+    accuracy = float(judged.accuracy or 0.0)
+    console.print(
+        f"seed {seed}: {100 * accuracy:.2f} % right; {seconds:.0f} s, of a processor {cpu:.0f} s; "
+        f"{epochs[-1].free_steps:.1f} and {epochs[-1].nudged_steps:.1f} sweeps of a sample",
+        soft_wrap=True,
+    )
+    return {
+        "seed": seed,
+        "judged by": str(options.hold_out),
+        "samples": len(x),
+        "accuracy": accuracy,
+        "cost": float(judged.cost),
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+        "free_steps": epochs[-1].free_steps,
+        "nudged_steps": epochs[-1].nudged_steps,
+        "unsettled": epochs[-1].unsettled,
+    }
