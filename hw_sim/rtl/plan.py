@@ -11,9 +11,12 @@ from functools import cached_property
 from itertools import pairwise
 from math import log2
 
+import numpy as np
+
 from engine.couplings.link import INPUT, ONE, Link
 from engine.errors import EngineError
 from engine.model.network import Network
+from engine.model.params import Params
 from hw_sim.chips.fixed_point import DigitalConfig
 from hw_sim.chips.messages import check_activations, check_network, recurrent_ways
 
@@ -237,3 +240,15 @@ def _check(network: Network, config: DigitalConfig) -> None:
             f"table_range {config.table_range:g} leaves fewer than 4 entries to a table of "
             f"activations at weight_bits {config.weight_bits} and state_bits {config.state_bits}."
         )
+
+
+def check_weights(params: Params, config: DigitalConfig) -> None:
+    """Refuse parameters of which one is beyond the largest weight word."""
+    most = (2 ** (config.weight_bits - 1) - 1) * 2.0**-config.weight_fraction
+    for name in params.network.blocks:
+        largest = float(np.abs(params[name]).max())
+        if largest > most + 2.0 ** -(config.weight_fraction + 1):
+            raise RtlError(
+                f"'{name}' holds a weight of {largest:.4g}, but {config.weight_bits} bits with "
+                f"weight_range {config.weight_range:g} hold at most {most:.4g}."
+            )

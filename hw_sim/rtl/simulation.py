@@ -12,19 +12,32 @@ from hw_sim.rtl.plan import RtlError
 
 COMPILER, RUNNER = "iverilog", "vvp"
 LONGEST_S = 3600
-VERDICT = re.compile(r"^compared (\d+) words, (\d+) differ$", re.MULTILINE)
+VERDICT = re.compile(r"^(\w+): (\d+) compared, (\d+) differ$", re.MULTILINE)
+CLIPPED = re.compile(r"^clipped: (\d+) accumulators, (\d+) weights$", re.MULTILINE)
 CYCLES = re.compile(r"^cycles: (\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How many words a simulation compared, how many differ, and what it printed."""
+    """What a simulation found."""
 
-    compared: int
-    differ: int
+    kinds: Mapping[str, tuple[int, int]]
+    """By kind, how many words were compared, and how many of them differ or are missing."""
+    clipped: tuple[int, int]
+    """How many words were clipped, of accumulators and of weights."""
     cycles: int
     """In which the chip was busy."""
     printed: str
+
+    @property
+    def compared(self) -> int:
+        """Words of all kinds."""
+        return sum(compared for compared, _ in self.kinds.values())
+
+    @property
+    def differ(self) -> int:
+        """Words of all kinds that are not as expected."""
+        return sum(differ for _, differ in self.kinds.values())
 
 
 def missing_simulator() -> str:
@@ -51,10 +64,11 @@ def simulate(
         printed = _run([RUNNER, "-n", program], folder, longest_s)
     finally:
         (folder / program).unlink(missing_ok=True)
-    verdict, cycles = VERDICT.search(printed), CYCLES.search(printed)
-    if verdict is None or cycles is None:
+    kinds = {name: (int(words), int(wrong)) for name, words, wrong in VERDICT.findall(printed)}
+    clipped, cycles = CLIPPED.search(printed), CYCLES.search(printed)
+    if clipped is None or cycles is None:
         raise RtlError(f"the simulation in {folder} ended without a verdict: {printed[-300:]!r}.")
-    return Comparison(int(verdict[1]), int(verdict[2]), int(cycles[1]), printed)
+    return Comparison(kinds, (int(clipped[1]), int(clipped[2])), int(cycles[1]), printed)
 
 
 def _run(command: list[str], folder: Path, longest_s: float) -> str:

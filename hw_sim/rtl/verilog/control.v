@@ -89,7 +89,7 @@ module control #(
     // What a sweep is, by its stage.
     reg [INDEX-1:0] sweep_last;
     always @* begin
-        kind = UNIT;
+        kind = ONE;
         sweep_last = LAST_UNIT;
         to_outputs = 1'b0;
         add = 1'b0;
@@ -97,27 +97,27 @@ module control #(
         learn = 1'b0;
         take_own = 1'b0;
         case (stage)
-            DRIVE_BIAS: begin kind = ONE; sweep_last = NONE; add = 1'b1; first = 1'b1; end
+            DRIVE_BIAS: begin sweep_last = NONE; add = 1'b1; first = 1'b1; end
             DRIVE_INPUTS: begin kind = INPUT; sweep_last = LAST_INPUT; add = 1'b1; end
             LOGIT_BIAS: begin
-                kind = ONE; sweep_last = NONE; to_outputs = 1'b1; add = 1'b1; first = 1'b1;
+                sweep_last = NONE; to_outputs = 1'b1; add = 1'b1; first = 1'b1;
             end
-            LOGIT_UNITS: begin sweep_last = READ_LAST; to_outputs = 1'b1; add = 1'b1; end
+            LOGIT_UNITS: begin kind = UNIT; sweep_last = READ_LAST; to_outputs = 1'b1; add = 1'b1; end
             PULL_ERRORS: begin
                 kind = ERROR; sweep_last = LAST_OUTPUT; add = 1'b1; first = index == NONE;
             end
             SCALE: sweep_last = READ_LAST;
-            STEP_UNITS: add = 1'b1;
-            OWN_UNITS: take_own = 1'b1;
-            LEARN_BIAS: begin kind = ONE; sweep_last = NONE; learn = 1'b1; end
+            STEP_UNITS: begin kind = UNIT; add = 1'b1; end
+            OWN_UNITS: begin kind = UNIT; take_own = 1'b1; end
+            LEARN_BIAS: begin sweep_last = NONE; learn = 1'b1; end
             LEARN_INPUTS: begin kind = INPUT; sweep_last = LAST_INPUT; learn = 1'b1; end
-            LEARN_UNITS: learn = 1'b1;
+            LEARN_UNITS: begin kind = UNIT; learn = 1'b1; end
             OWN_ERRORS: begin
                 kind = ERROR; sweep_last = LAST_OUTPUT; to_outputs = 1'b1; take_own = 1'b1;
             end
-            OUT_BIAS: begin kind = ONE; sweep_last = NONE; to_outputs = 1'b1; learn = 1'b1; end
-            OUT_UNITS: begin sweep_last = READ_LAST; to_outputs = 1'b1; learn = 1'b1; end
-            default: ;  // the scans go over all units
+            OUT_BIAS: begin sweep_last = NONE; to_outputs = 1'b1; learn = 1'b1; end
+            OUT_UNITS: begin kind = UNIT; sweep_last = READ_LAST; to_outputs = 1'b1; learn = 1'b1; end
+            default: ;  // the scans, in which nothing is broadcast
         endcase
         if (doing != SWEEP) begin
             add = 1'b0;

@@ -20,13 +20,15 @@
         for (j = 0; j < @SIZE@; j = j + 1) begin : layer_@K@
             localparam SELF = @FIRST_CORE@ + j;
             localparam [INDEX-1:0] MINE = SELF[INDEX-1:0];
+            wire listens = hears_@K@ & (~walking | (core == MINE));
             wire owns = walk_write & (core == MINE);
             wire copies = walk_write & copied & (copy_at_core == MINE);
             neuron_core #(
                 .ROWS(@ROWS@), .OWNED(@OWNED@), .INDEX(INDEX), .WORD(WORD), .OWN(STATE + 1),
                 .WEIGHT(WEIGHT), .ACC(ACC), .TRACE(TRACE)
             ) core_of (
-                .clk(clk), .listen(hears_@K@), .row(row_@K@), .heard(heard_@K@),
+                .clk(clk), .listen(listens), .read_trace(listens & (walking | learn)),
+                .row(row_@K@), .heard(heard_@K@),
                 .heard_row(heard_row_@K@), .word(word), .add(add_sent), .first(first_sent),
                 .learn(learn_sent), .negate(@NEGATE@),
                 .take_own(own_sent & @OWN_SIDE@ & (index_sent == @OWN_INDEX@)),

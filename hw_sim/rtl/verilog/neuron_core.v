@@ -18,6 +18,7 @@ module neuron_core #(
     input wire clk,
     // Its synapses are read at a row, and answer in the next cycle, in which the sender's word is there.
     input wire listen,
+    input wire read_trace,
     input wire [INDEX-1:0] row,
     input wire heard,                    // it listened in the cycle before, to this row:
     input wire [INDEX-1:0] heard_row,
@@ -74,10 +75,12 @@ module neuron_core #(
         .write(write), .write_at(write_row), .write_word(write_weight)
     );
 
-    wire signed [TRACE-1:0] together = {{(TRACE - PRODUCT){product[PRODUCT-1]}}, product};
+    // Only a product that is learnt moves the wide adder.
+    wire signed [TRACE-1:0] together =
+        learn ? {{(TRACE - PRODUCT){product[PRODUCT-1]}}, product} : {TRACE{1'b0}};
     wire learns = heard & learn & (heard_row < OWNED[INDEX-1:0]);
     word_memory #(.WIDTH(TRACE), .DEPTH(OWNED), .ADDRESS(INDEX)) traces (
-        .clk(clk), .read(listen & (row < OWNED[INDEX-1:0])), .read_at(row), .read_word(trace),
+        .clk(clk), .read(read_trace & (row < OWNED[INDEX-1:0])), .read_at(row), .read_word(trace),
         .write(learns | clear_trace), .write_at(clear_trace ? write_row : heard_row),
         .write_word(clear_trace ? {TRACE{1'b0}} : negate ? trace - together : trace + together)
     );

@@ -1,5 +1,5 @@
 // Runs the commands of script.hex and compares every word that the chip shows with the words of the
-// simulated substrate. It ends with one line: how many words were compared, and how many differ.
+// simulated substrate. It ends with how many words of each kind were compared, and how many differ.
 `timescale 1ns / 1ps
 module test_bench;
     localparam COMMANDS = @COMMANDS@, GIVEN = @GIVEN@;
@@ -64,7 +64,7 @@ module test_bench;
         if (!rst) busy_cycles = busy_cycles + busy;
     end
 
-    integer compared = 0, wrong = 0;
+    integer compared = 0, wrong = 0, number = 0;
     task check(input [20*8-1:0] name, input [31:0] found, input [31:0] expected);
         begin
             compared = compared + 1;
@@ -75,24 +75,29 @@ module test_bench;
         end
     endtask
 
-    task finish(input integer missing);
+    task report(input [20*8-1:0] name, input [31:0] compared_words, input [31:0] wrong_words,
+        input [31:0] missing_words);
         begin
-            compared = compared + states.compared + drives.compared + ends.compared
-                + errors.compared + weights.compared;
-            wrong = wrong + states.wrong + drives.wrong + ends.wrong + errors.wrong
-                + weights.wrong + missing;
-            $display("words: states %0d, drives %0d, ends %0d, errors %0d, weights %0d",
-                states.compared, drives.compared, ends.compared, errors.compared,
-                weights.compared);
-            $display("clipped: accumulators %0d, weights %0d", accumulators_clipped,
+            $display("%0s: %0d compared, %0d differ", name, compared_words,
+                wrong_words + missing_words);
+        end
+    endtask
+
+    task finish;
+        begin
+            report("drives", drives.compared, drives.wrong, drives.missing);
+            report("states", states.compared, states.wrong, states.missing);
+            report("errors", errors.compared, errors.wrong, errors.missing);
+            report("ends", ends.compared, ends.wrong, ends.missing);
+            report("weights", weights.compared, weights.wrong, weights.missing);
+            report("counters", compared, wrong, number < COMMANDS);
+            $display("clipped: %0d accumulators, %0d weights", accumulators_clipped,
                 weights_clipped);
             $display("cycles: %0d", busy_cycles);
-            $display("compared %0d words, %0d differ", compared, wrong);
             $finish;
         end
     endtask
 
-    integer number;
     initial begin
         $readmemh("script.hex", script);
         $readmemh("given.hex", words_given);
@@ -107,7 +112,7 @@ module test_bench;
             while (busy && cycles < MOST_CYCLES) @(negedge clk);
             if (busy) begin
                 $display("command %0d hangs", number);
-                finish(1);
+                finish;
             end
             repeat (3) @(negedge clk);
             if (line[247:244] == FREE || line[247:244] == NUDGE) begin
@@ -117,6 +122,6 @@ module test_bench;
             check("clipped accumulators", accumulators_clipped, line[79:48]);
             check("clipped weights", weights_clipped, line[47:16]);
         end
-        finish(states.missing + drives.missing + ends.missing + errors.missing + weights.missing);
+        finish;
     end
 endmodule

@@ -1,0 +1,1 @@
+"""A trained network as a circuit: SPICE and Verilog that agree with the engine."""
