@@ -55,13 +55,14 @@ module test_bench;
     integer accumulators_clipped = 0, weights_clipped = 0, cycles = 0, busy_cycles = 0;
     always @(posedge clk) begin
         if (takes && given_so_far < GIVEN) given_so_far <= given_so_far + 1;
+        // A flag that is neither 0 nor 1 counts nothing; the words beside it tell.
         if (core_saturated != 0)
             for (k = 0; k < CORES; k = k + 1)
-                accumulators_clipped = accumulators_clipped + core_saturated[k];
-        if (!rst) accumulators_clipped = accumulators_clipped + scan_saturated;
-        if (!rst) weights_clipped = weights_clipped + weight_saturated;
+                if (core_saturated[k] === 1'b1) accumulators_clipped = accumulators_clipped + 1;
+        if (scan_saturated === 1'b1) accumulators_clipped = accumulators_clipped + 1;
+        if (weight_saturated === 1'b1) weights_clipped = weights_clipped + 1;
         cycles = busy ? cycles + 1 : 0;
-        if (!rst) busy_cycles = busy_cycles + busy;
+        if (busy === 1'b1) busy_cycles = busy_cycles + 1;
     end
 
     integer compared = 0, wrong = 0, number = 0;

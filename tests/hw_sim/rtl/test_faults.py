@@ -24,8 +24,8 @@ from tests.hw_sim.rtl.rtl_cases import (
 
 SOFTMAX = {
     "saturation is not symmetric": ("saturate", "LOW = -HIGH;", "LOW = -HIGH - 1;"),
-    "nothing saturates": ("neuron_core", "total <= clipped_sum;", "total <= sum[ACC-1:0];"),
-    "a sum begins at what was there": ("neuron_core", "= first ? {SUM{1'b0}} :", "= 1'b0 ? 0 :"),
+    "nothing saturates": ("core_logic", "total <= clipped_sum;", "total <= sum[ACC-1:0];"),
+    "a sum begins at what was there": ("core_logic", "= first ? {SUM{1'b0}} :", "= 1'b0 ? 0 :"),
     "the nudge is rounded down": (
         "round_shift", "+ $signed({{(OUT - 1){1'b0}}, value[SHIFT-1]})", ""
     ),
@@ -49,8 +49,8 @@ SOFTMAX = {
     "a phase writes over the free state": (
         "control", "here == free ? beside : 2'd3 - here - free", "beside"
     ),
-    "both nudges are learned alike": ("neuron_core", "negate ? trace - together :", "1'b0 ? 0 :"),
-    "traces stay": ("neuron_core", "clear_trace ? {TRACE{1'b0}} :", "clear_trace ? trace :"),
+    "both nudges are learned alike": ("core_logic", "negate ? trace - together :", "1'b0 ? 0 :"),
+    "traces stay": ("neuron_core", "clear_trace ? {TRACE{1'b0}} :", "1'b0 ? 0 :"),
     "the share is rounded down": (
         "softmax_unit", "+ {{(STATE + 1){1'b0}}, norm[NORM-1:1]}", ""
     ),
