@@ -111,7 +111,7 @@ class DigitalBackend(Substrate):
 
     def _drive(self, x: FloatArray) -> IntArray:
         drive, tally = np.zeros((len(x), self.network.units), np.int64), self._tally()
-        inputs = self._input_words(x)
+        inputs = self.input_words(x)
 
         def run(rows: slice, tally: IntArray) -> int:
             return int(
@@ -123,7 +123,8 @@ class DigitalBackend(Substrate):
         self.counts.add("input", BORDER, "off_chip", x.size)
         return drive
 
-    def _input_words(self, x: FloatArray, counted: bool = True) -> IntArray:
+    def input_words(self, x: FloatArray, counted: bool = True) -> IntArray:
+        """Return inputs as the chip holds them; those that are clipped count, unless not."""
         scaled = np.floor(x * 2.0**self.config.state_fraction + 0.5)
         limit = self.config.input_range * 2**self.config.state_fraction
         kept = np.clip(scaled, 1 - limit, limit - 1)
@@ -133,7 +134,7 @@ class DigitalBackend(Substrate):
         return inputs
 
     def _seen_input(self, x: FloatArray) -> FloatArray:
-        return self._input_words(x, counted=False) * 2.0**-self.config.state_fraction
+        return self.input_words(x, counted=False) * 2.0**-self.config.state_fraction
 
     def _state_words(self, values: FloatArray) -> IntArray:
         limit = 2**self.config.state_fraction
@@ -141,7 +142,8 @@ class DigitalBackend(Substrate):
         states: IntArray = np.clip(scaled, 1 - limit, limit - 1).astype(np.int64)
         return states
 
-    def _target_words(self, y: Any) -> IntArray:
+    def target_words(self, y: Any) -> IntArray:
+        """Return targets as the chip holds them; without any, those of a read."""
         shape = (1, self.network.outputs)
         targets = np.zeros(shape) if y is None else y
         scaled = np.floor(targets * 2.0**self.config.state_fraction + 0.5)
@@ -165,7 +167,7 @@ class DigitalBackend(Substrate):
             raise EngineError(f"beta {beta} is below the finest nudge, 2^-{GAIN_FRACTION}.")
         if beta != 0.0 and clamped.y is not None:
             self._check_nudge(beta, clamped.y)
-        batch = HeldBatch(clamped.drive, self._target_words(clamped.y), gain)
+        batch = HeldBatch(clamped.drive, self.target_words(clamped.y), gain)
         limits = relaxation.max_steps, int(relaxation.tolerance / lsb)
 
         def run(rows: slice, tally: IntArray) -> int:
@@ -186,7 +188,7 @@ class DigitalBackend(Substrate):
         self.config.check_nudge(beta, float(np.abs(y).max(initial=0.0)), outputs, link is not None)
 
     def _errors(self, equilibrium: Equilibrium, targets: Any, tally: IntArray) -> FloatArray:
-        seen, goal = self._state_words(self.read(equilibrium.state)), self._target_words(targets)
+        seen, goal = self._state_words(self.read(equilibrium.state)), self.target_words(targets)
         errors = np.zeros((len(seen), self.network.outputs), np.int64)
 
         def run(rows: slice, tally: IntArray) -> int:
@@ -226,7 +228,7 @@ class DigitalBackend(Substrate):
         """Relax in integers."""
         ended, work = self._recorded_words(len(x), trace)
         gain = int(beta * 2**GAIN_FRACTION)
-        batch = HeldBatch(self._drive(x), self._target_words(y), gain)
+        batch = HeldBatch(self._drive(x), self.target_words(y), gain)
         interpreted(kernels)["relax_digital"](
             recorded(self._wires, trace, WIRING), recorded(batch, trace),
             recorded(self._words, trace), ended, True, steps, -1, work, self._tally(),
