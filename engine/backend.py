@@ -15,7 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from engine.arrays import (
     Array,
     FloatArray,
+    IntArray,
     OwnArray,
     Tensor,
     check_apart,
@@ -37,6 +38,19 @@ from engine.errors import DivergenceError, EngineError
 from engine.model import dynamics
 from engine.model.network import Network
 from engine.model.params import Params
+
+
+class Reader(Protocol):
+    """What a backend says of inputs `(samples, inputs)` that were checked, as its parameters are.
+
+    It answers what `clamp`, `settle` and `predict` do.
+    """
+
+    def outputs(self, x: FloatArray) -> FloatArray:
+        """Return the outputs, `(samples, outputs)`."""
+
+    def classes(self, x: FloatArray) -> IntArray:
+        """Return the class with the largest output, `(samples,)`."""
 
 
 class Backend(ABC):
@@ -88,6 +102,10 @@ class Backend(ABC):
     def displaces(self) -> bool:
         """Whether it can iterate displacements of this network (`Relaxation.displaced`)."""
         return False
+
+    def reader(self, relaxation: Relaxation) -> Reader | None:
+        """Return what reads free equilibria without preparing for each batch, if it has such."""
+        return None
 
     @checked
     def load(self, params: Params) -> None:

@@ -6,22 +6,21 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import FloatArray, by_sample, checked_sum
-from engine.backend import Backend
+from engine.arrays import FloatArray, checked_sum
+from engine.backend import Backend, Reader
 from engine.border import checked
 from engine.compiled.anderson import relax_anderson
 from engine.compiled.buffers import new_buffers, new_history, new_program, new_results
+from engine.compiled.clamping import ClampedDrive
 from engine.compiled.functions import activate, find_anchor
 from engine.compiled.linking import step_at
 from engine.compiled.local_rule import add_energy, add_energy_difference
 from engine.compiled.lowering import Tables, tables_of, turns_of
-from engine.compiled.products import add_product, new_edge
 from engine.compiled.program import Program, Results, Stage
+from engine.compiled.reader import NetworkReader
 from engine.compiled.reading import softmax_errors
 from engine.compiled.relaxation import find_drive, relax_fixed_point
 from engine.compiled.threads import row_blocks, run_blocks
-from engine.compiled.windows import new_packed, send_input
-from engine.couplings.link import INPUT, ONE, Link
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.model.network import Network
 from engine.model.params import Params
@@ -56,38 +55,21 @@ class NumbaBackend(Backend):
         self._params = params.copy()
         self._tables = tables_of(self.network, params.theta.itemsize)  # refuses what it cannot run
 
+    def reader(self, relaxation: Relaxation) -> Reader | None:
+        """Return what reads with weights that are packed once, if no subclass changes a step."""
+        plain = relaxation.solver != "anderson" and not relaxation.displaced
+        if type(self) is not NumbaBackend or not plain:
+            return None
+        self.network.turns(relaxation.solver, nudged=False)  # refuses halves that there are not
+        return NetworkReader(self._params, self._tables, relaxation)
+
     def _drive(self, x: FloatArray) -> FloatArray:
-        network = self.network
-        drive = np.zeros((len(x), network.units), self.dtype)
-        for coupling in (c for c in network.couplings if c.clamped):
-            link = network.links.get(coupling.name)
-            if link is not None and link.source == INPUT:
-                self._add_input(link, x, drive)
-            elif link is not None and link.source == ONE:
-                everywhere = np.tile(self._params[link.block], link.positions)
-                drive[:, network.columns[link.target]] += everywhere
-            else:
-                parts = coupling.drive(self._params[coupling.name], x)
-                for name, part in zip(coupling.layers, parts, strict=True):
-                    drive[:, network.columns[name]] += by_sample(part)
+        clamped = ClampedDrive(self._params)
+        drive = clamped.new_room(len(x))
+        blocks = row_blocks(len(x), clamped.macs)
+        run_blocks(lambda rows: clamped.write(x[rows], drive[rows]), blocks)
+        clamped.add_formulas(x, drive)
         return drive
-
-    def _add_input(self, link: Link, x: FloatArray, drive: FloatArray) -> None:
-        """Add `x W` to the columns of the layer, or what its windows send there."""
-        weight, columns = self._params[link.block], self.network.columns[link.target]
-        packed = new_packed(weight.reshape(link.fan_in, link.fan_out))
-        inputs, size = link.size, link.fan_out
-        flat, into, units = x.reshape(-1), drive.reshape(-1), drive.shape[1]
-
-        def add(rows: slice) -> None:
-            part, begin = flat[rows.start * inputs :], rows.start * units + columns.start
-            count, edge = rows.stop - rows.start, new_edge(self.dtype)
-            add_product(part, count, inputs, packed, into[begin:], size, units, edge)
-
-        def add_windows(rows: slice) -> None:
-            drive[rows, columns] += send_input(link, packed, x[rows])
-
-        run_blocks(add if link.whole else add_windows, row_blocks(len(x), link.macs))
 
     def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
