@@ -244,7 +244,8 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
         return x, Relaxation(steps) if isinstance(way, str) else way
 
     def _outputs(self, X: npt.ArrayLike) -> FloatArray:
-        return self._predictor.predict_outputs(*self._asked(X))
+        rows, settled = self._asked(X)
+        return self._predictor.predict_outputs(rows, settled)
 
 
 class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
@@ -304,7 +305,8 @@ class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the most probable class of every sample."""
-        chosen = self._predictor.predict(*self._asked(X))
+        rows, settled = self._asked(X)
+        chosen = self._predictor.predict(rows, settled)
         labels: npt.NDArray[Any] = self.classes_[chosen]
         return labels
 

@@ -14,6 +14,7 @@ arrays is answered in those, and nothing is read on the way: values are taken as
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol, get_args
 
@@ -102,6 +103,10 @@ class Backend(ABC):
     def displaces(self) -> bool:
         """Whether it can iterate displacements of this network (`Relaxation.displaced`)."""
         return False
+
+    def fitting_threads(self, samples: int) -> AbstractContextManager[None]:
+        """Hold its own library to the threads that gain by batches of so many samples."""
+        return nullcontext()
 
     def reader(self, relaxation: Relaxation) -> Reader | None:
         """Return what reads free equilibria without preparing for each batch, if it has such."""

@@ -82,7 +82,8 @@ class Predictor:
         outputs = np.empty((len(inputs), self.backend.network.outputs), self.backend.dtype)
         reader = self._reader(how)
         if reader is None:
-            with fitting_threads(self.backend.network, self.batch_size):
+            size = self.batch_size
+            with fitting_threads(self.backend.network, size), self.backend.fitting_threads(size):
                 for rows in self._batches(inputs):
                     settled = self.backend.settle(self.backend.clamp(inputs[rows]), relaxation=how)
                     outputs[rows] = self.backend.predict(settled)
@@ -176,7 +177,7 @@ def evaluate(
     inputs, targets = checked_data(backend, x, y)
     check_count("batch_size", batch_size)
     cost = steps = unsettled = right = 0.0
-    with fitting_threads(network, batch_size):
+    with fitting_threads(network, batch_size), backend.fitting_threads(batch_size):
         for first in range(0, len(inputs), batch_size):
             rows = slice(first, first + batch_size)
             goal = backend.own(targets[rows])
