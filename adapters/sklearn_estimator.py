@@ -23,7 +23,7 @@ from engine.equilibrium import Relaxation
 from engine.errors import EngineError, check_count
 from engine.learning.estimator import Recipe, estimate
 from engine.learning.optimizer import Adam
-from engine.learning.predict import predict_outputs
+from engine.learning.predict import Predictor
 from engine.learning.run import Run
 from engine.learning.spectral import SpectralCap
 from engine.learning.training import Training, descend
@@ -184,6 +184,7 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
         if training.spectral_cap is not None:
             training.spectral_cap.enforce(network, params, 0, run.vectors)
         self.backend_ = NumbaBackend(network, params)
+        self._predictor = Predictor(self.backend_)
         self.n_iter_ = 0
         self.loss_curve_: list[float] = []
         self._run = run
@@ -235,12 +236,16 @@ class _EqProp(BaseEstimator):  # type: ignore[misc]
         check_count("batch_size", _whole(self.batch_size))
         return min(int(self.batch_size), samples)
 
-    def _outputs(self, X: npt.ArrayLike) -> FloatArray:
+    def _asked(self, X: npt.ArrayLike) -> tuple[FloatArray, Relaxation]:
+        """Return the rows to predict, and how they are to settle."""
         check_is_fitted(self)
-        dtype = self.backend_.dtype
-        x = self._validated(X, dtype=dtype, reset=False)
-        settled = replace(self._training().settled, max_steps=_whole(self.free_steps))
-        return predict_outputs(self.backend_, x, settled)
+        x = self._validated(X, dtype=self.backend_.dtype, reset=False)
+        way, steps = self._way(self.free_steps), _whole(self.free_steps)
+        return x, Relaxation(steps) if isinstance(way, str) else way
+
+    def _outputs(self, X: npt.ArrayLike) -> FloatArray:
+        rows, settled = self._asked(X)
+        return self._predictor.predict_outputs(rows, settled)
 
 
 class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
@@ -300,7 +305,8 @@ class EqPropClassifier(ClassifierMixin, _EqProp):  # type: ignore[misc]
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the most probable class of every sample."""
-        chosen = self._outputs(X).argmax(axis=1)
+        rows, settled = self._asked(X)
+        chosen = self._predictor.predict(rows, settled)
         labels: npt.NDArray[Any] = self.classes_[chosen]
         return labels
 

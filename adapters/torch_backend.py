@@ -5,6 +5,7 @@ states and gradients stay on the device.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -16,10 +17,13 @@ from adapters.torch_arrays import Device, check_precision, pick_device, to_tenso
 from adapters.torch_faults import Faults
 from adapters.torch_phase import CompiledImage, Phase, image_of
 from adapters.torch_solvers import Pace, settle
+from adapters.torch_threads import fitting_torch_threads
 from engine.arrays import Array, by_sample, check_tensor
 from engine.backend import Backend
 from engine.border import checked
 from engine.couplings.coupling import Coupling
+from engine.couplings.link import INPUT
+from engine.couplings.readout import Reading
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.model import dynamics
 from engine.model.network import Network
@@ -89,6 +93,12 @@ class TorchBackend(Backend):
         read: npt.NDArray[Any] = array.cpu().numpy()
         return read
 
+    def fitting_threads(self, samples: int) -> AbstractContextManager[None]:
+        """Hold torch to one thread on the CPU, unless products are so large that others gain."""
+        if self.device.type != "cpu":
+            return nullcontext()
+        return fitting_torch_threads(self.network, samples)
+
     def check_finite(self) -> None:
         """Ask the device for the first fault, and raise it."""
         self._faults.tell()
@@ -103,6 +113,7 @@ class TorchBackend(Backend):
         check_precision(self.device, params.theta.dtype)
         self._dtype = params.theta.dtype
         self._theta = self.own(params.theta)
+        self._room = torch.empty_like(self._theta)
         self._blocks = unpack(self.network, self._theta)
         self._faults = Faults(self.device)
 
@@ -122,9 +133,16 @@ class TorchBackend(Backend):
         """Relax the betas of a stage as one batch: half the calls, of twice the rows."""
         held = (self.network, self._blocks, clamped.x, clamped.y, clamped.drive)
         batch = Phase(*held, compute=self._compute)
+        with self.fitting_threads(len(clamped.drive)):
+            return self._relax_batch(batch, plan, clamped.drive, start)
+
+    def _relax_batch(
+        self, batch: Phase, plan: Plan, drive: Tensor, start: Tensor | None
+    ) -> Sequence[Equilibrium]:
+        """Go through the stages of a plan."""
         begin: Any = start
         if start is None:
-            begin = dynamics.begin(self.network, clamped.drive, plan[0][1].solver)
+            begin = dynamics.begin(self.network, drive, plan[0][1].solver)
         found: list[Equilibrium] = []
         for betas, relaxation in plan:
             begin = found[0].state if found else begin
@@ -152,15 +170,44 @@ class TorchBackend(Backend):
         if energy != 0.0:
             states: Any = equilibrium.state, equilibrium.opposite, equilibrium.gap
             for coupling in network.couplings:
-                slope = self._slope(coupling, clamped.x, *states)
-                total[coupling.name].add_(slope, alpha=-energy)  # E = ... - Phi
+                self._add_slope(coupling, clamped.x, states, total[coupling.name], -energy)
         if cost == 0.0:
             return None
         state: Any = equilibrium.state
-        read = network.of(network.readout.layer, state)
+        read, reading = network.of(network.readout.layer, state), network.reading
+        if reading is not None and reading.link is not None and reading.link.whole:
+            into = total[reading.link.block], total[reading.bias]
+            return self._add_delta_rule(reading, by_sample(read), clamped.y, into, cost)
         for name, slope in network.readout.correlate(self._blocks, read, clamped.y).items():
             total[name].add_(slope, alpha=cost)
         return self._cost(clamped, state)
+
+    def _add_delta_rule(
+        self, reading: Reading, read: Tensor, y: Array, into: tuple[Tensor, Tensor], cost: float
+    ) -> Tensor:
+        """Add what one softmax of all units learns; return the costs, of the same logits."""
+        assert reading.link is not None
+        logits = torch.addmm(self._blocks[reading.bias], read, self._blocks[reading.link.block])
+        error = logits.softmax(-1).sub_(y)
+        into[0].addmm_(read.T, error, alpha=cost)
+        into[1].add_(error.sum(0), alpha=cost)
+        costs: Tensor = logits.logsumexp(-1) - (y * logits).sum(-1)
+        return costs
+
+    def _add_slope(
+        self, coupling: Coupling, x: Tensor, states: Any, total: Tensor, factor: float
+    ) -> None:
+        """Add `factor dPhi/dw` of a state, minus that of its opposite, to a block.
+
+        The product of the input is the largest of a step: it is added in place.
+        """
+        state, opposite, gap = states
+        link = self.network.links.get(coupling.name)
+        if opposite is None or link is None or link.source != INPUT or not link.whole:
+            total.add_(self._slope(coupling, x, *states), alpha=factor)
+            return
+        gap = state - opposite if gap is None else gap
+        total.addmm_(x.T, by_sample(self.network.of(link.target, gap)), alpha=factor)
 
     def _slope(
         self,
@@ -214,10 +261,13 @@ class TorchBackend(Backend):
         """Add the update, unless it or a state before it was not finite."""
         if not len(update):
             return  # nothing has no extremes
-        total = self._theta + update
+        total = torch.add(self._theta, update, out=self._room)
         low, high = total.aminmax()
         self._faults.watch_update(~(low.isfinite() & high.isfinite()))
-        torch.where(self._faults.none_yet, total, self._theta, out=self._theta)
+        if self.pace.check_every > 1:  # to ask the device is to wait for it
+            torch.where(self._faults.none_yet, total, self._theta, out=self._theta)
+        elif self._faults.none_yet:
+            self._theta.copy_(total)
 
     def _check_own(self, name: str, array: Tensor, shape: tuple[int, ...]) -> None:
         check_tensor(name, array, shape, self._theta)

@@ -9,9 +9,13 @@ from adapters.torch_arrays import Blocks, make_fx, torch
 from engine.arrays import by_sample
 from engine.errors import EngineError, reason
 from engine.model import dynamics
+from engine.model.activation import ACTIVATIONS, Activation
 from engine.model.network import Network
 
 Tensor = torch.Tensor
+ROWS = ("x", "y", "drive", "beta", "origin", "bend")
+"""What a phase holds for each sample."""
+TANH, RELU = ACTIVATIONS["tanh"], ACTIVATIONS["relu"]
 
 
 def image_of(
@@ -23,6 +27,7 @@ def image_of(
     drive: Tensor,
     beta: Tensor | None,
     origin: Tensor | None,
+    bend: Tensor | None,
     state: Tensor,
 ) -> Tensor:
     """Return the state with `layers` replaced by their image, `(samples, units)`.
@@ -32,30 +37,88 @@ def image_of(
     computed in one go.
     """
     every = len(layers) == len(network.layers)
-    extra = dynamics.recurrent_drive(network, blocks, x, state, None if every else layers)
-    extra = extra.contiguous() if origin is not None else drive + extra  # either is written into
+    extra = _sent(network, blocks, x, None if every else layers, drive, origin is not None, state)
     read = network.readout.layer
     if beta is not None and read in layers:
         there = network.of(read, state if origin is None else origin + state)
-        slope = by_sample(network.readout.nudge(blocks, there, y))
-        columns, given = network.columns[read], dynamics.compliance(network, blocks)
-        if given is not None:
-            slope = slope * given[columns]
-        extra[:, columns] = extra[:, columns].addcmul(beta, slope, value=-1.0)
+        into = extra if len(network.layers) == 1 else extra[:, network.columns[read]]
+        _subtract_nudge(network, blocks, beta, y, there, into)
     if every and len({layer.activation for layer in network.layers}) == 1:
         rule = network.layers[0].rule
-        image: Tensor = rule.sigma(extra) if origin is None else rule.difference(drive, extra)
+        image: Tensor = rule.sigma(extra) if bend is None else _differ(rule, drive, bend, extra)
         return image
     parts = []
     for layer in network.layers:
         columns = network.columns[layer.name]
         if layer.name not in layers:
             parts.append(state[:, columns])
-        elif origin is None:
+        elif bend is None:
             parts.append(layer.rule.sigma(extra[:, columns]))
         else:
-            parts.append(layer.rule.difference(drive[:, columns], extra[:, columns]))
+            held = drive[:, columns], bend[:, columns]
+            parts.append(_differ(layer.rule, *held, extra[:, columns]))
     return torch.cat(parts, -1)
+
+
+def _sent(
+    network: Network,
+    blocks: Blocks,
+    x: Tensor,
+    layers: tuple[str, ...] | None,
+    drive: Tensor,
+    displaced: bool,
+    state: Tensor,
+) -> Tensor:
+    """Return the drive of a state, or that of a displacement alone: an array of its own."""
+    (first, *others) = network.recurrent or (None,)
+    link = None if first is None or others else network.links.get(first.name)
+    if link is not None and link.tied and len(network.layers) == 1 and not network.squares:
+        sent = state @ blocks[link.block]
+        return sent if displaced else sent.add_(drive)  # `addmm` would hide opposite infinities
+    extra: Tensor = dynamics.recurrent_drive(network, blocks, x, state, layers)
+    return extra.contiguous() if displaced else drive + extra
+
+
+def _subtract_nudge(
+    network: Network, blocks: Blocks, beta: Tensor, y: Tensor | None, there: Tensor, into: Tensor
+) -> None:
+    """Subtract `beta dC/ds` from the drive of the layer that is read, in place."""
+    reading, given = network.reading, dynamics.compliance(network, blocks)
+    link = None if reading is None or given is not None else reading.link
+    if y is None or reading is None or link is None or not link.whole:
+        slope = by_sample(network.readout.nudge(blocks, there, y))
+        if given is not None:
+            slope = slope * given[network.columns[network.readout.layer]]
+        into.addcmul_(beta, slope, value=-1.0)
+        return
+    weight = blocks[link.block]
+    error = torch.addmm(blocks[reading.bias], by_sample(there), weight).softmax(-1)
+    into.addmm_((error - y).mul_(beta), weight.T, alpha=-1.0)
+
+
+def _prepare(rule: Activation, drive: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what `_differ` needs of the drive `h` of an origin, once for all steps."""
+    if rule is TANH:
+        bent = torch.tanh(drive)
+        return bent, (1 - bent) * (1 + bent)
+    if rule is RELU:
+        return -drive, drive.clamp(max=0.0)
+    return drive, drive
+
+
+def _differ(rule: Activation, held: Tensor, bend: Tensor, extra: Tensor) -> Tensor:
+    """Return `sigma(h + e) - sigma(h)` of what `_prepare` made of `h`, with few passes.
+
+    These are the formulas of `engine.model.activation`, and as exact. Of ReLU both cases are
+    `max(e, -h) + min(h, 0)`, where one of the terms is always without rounding.
+    """
+    if rule is TANH:
+        bent = torch.tanh(extra)
+        return bent * bend / (held * bent).add_(1.0)
+    if rule is RELU:
+        return torch.maximum(extra, held).add_(bend)
+    found: Tensor = rule.difference(held, extra)
+    return found
 
 
 class CompiledImage:
@@ -92,18 +155,20 @@ class Phase:
     x: Tensor
     y: Tensor | None
     drive: Tensor
-    """Of the clamped couplings; of a displacement, the whole drive of its origin."""
+    """Of the clamped couplings; of a displacement, what it needs of the drive of its origin."""
     beta: Tensor | None = None
     """Nudge of every sample, `(samples, 1)`; `None` is the free phase."""
     origin: Tensor | None = None
     """The states that are displaced; `None` where states are iterated."""
+    bend: Tensor | None = None
+    """What else displacements need of the drive of their origin."""
     turns: tuple[tuple[str, ...], ...] = ()
     """The layers in the groups in which they are updated; all at once if there are none."""
     compute: Callable[..., Tensor] = image_of
 
     def image(self, state: Tensor) -> Tensor:
         """`T(s)`, `(samples, units)`, turn by turn."""
-        arrays = (self.x, self.y, self.drive, self.beta, self.origin)
+        arrays = (self.x, self.y, self.drive, self.beta, self.origin, self.bend)
         for layers in self.turns or (tuple(self.network.columns),):
             state = self.compute(self.network, layers, self.blocks, *arrays, state)
         return state
@@ -116,7 +181,7 @@ class Phase:
         """Return the map of the batch under each of the betas, one below the other."""
         if betas == (0.0,):
             return self
-        samples, times = len(self.x), len(betas)
+        samples, times = len(self.drive), len(betas)
         # Filled on the device: a list would have to be uploaded.
         beta = torch.cat([self.drive.new_full((samples, 1), beta) for beta in betas])
         if times == 1:
@@ -125,8 +190,17 @@ class Phase:
 
     def displaced(self, origin: Tensor) -> "Phase":
         """Return the map of displacements from `origin (samples, units)`."""
-        sent = dynamics.recurrent_drive(self.network, self.blocks, self.x, origin)
-        return replace(self, drive=self.drive + sent, origin=origin)
+        network = self.network
+        drive = self.drive + dynamics.recurrent_drive(network, self.blocks, self.x, origin)
+        if len({layer.activation for layer in network.layers}) == 1:
+            held, bend = _prepare(network.layers[0].rule, drive)
+        else:
+            parts = [
+                _prepare(layer.rule, drive[:, network.columns[layer.name]])
+                for layer in network.layers
+            ]
+            held, bend = (torch.cat(each, -1) for each in zip(*parts, strict=True))
+        return replace(self, drive=held, origin=origin, bend=bend)
 
     def select(self, rows: Tensor) -> "Phase":
         """Return the map of some of the samples."""
@@ -134,7 +208,8 @@ class Phase:
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Phase":
         """Return the same with every array changed that has a row for each sample."""
-        names = ("x", "y", "drive", "beta", "origin")
-        held = {name: part for name in names if (part := getattr(self, name)) is not None}
+        held = {name: part for name in ROWS if (part := getattr(self, name)) is not None}
+        if all(coupling.name in self.network.links for coupling in self.network.recurrent):
+            del held["x"]  # which no link between layers reads
         changed: dict[str, Any] = {name: change(part) for name, part in held.items()}
         return replace(self, **changed)

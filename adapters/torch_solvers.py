@@ -50,33 +50,6 @@ class Solver(Protocol):
         """Return the next state, given `image = T(state)`."""
 
 
-@dataclass
-class Ended:
-    """What the loop returns, of all samples; `places` are those that still are in it."""
-
-    state: Tensor
-    steps: Tensor
-    residual: Tensor
-    places: Tensor | None = None
-    """All, in their order, if absent."""
-
-    def write(self, state: Tensor, steps: Tensor, residual: Tensor) -> None:
-        """Take over what the samples in the loop have come to."""
-        if self.places is None:
-            # The first state is the caller's, which is not to be written into.
-            self.state = state.clone() if state is self.state else state
-            self.steps, self.residual = steps, residual
-            return
-        for whole, part in zip(
-            (self.state, self.steps, self.residual), (state, steps, residual), strict=True
-        ):
-            whole.index_copy_(0, self.places, part)
-
-    def select(self, rows: Tensor) -> None:
-        """Let all other samples leave the loop."""
-        self.places = rows if self.places is None else self.places.index_select(0, rows)
-
-
 def settle(
     phase: Phase, state: Tensor, relaxation: Relaxation, pace: Pace | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -86,33 +59,62 @@ def settle(
     """
     pace, phase = pace or Pace.of(state.device), phase.solved(relaxation.solver)
     solver = make_solver(phase.network, relaxation, state)
+    if pace.gathers and pace.check_every == 1:
+        return _settle_gathered(phase, solver, state, relaxation)
+    return _settle_masked(phase, solver, state, relaxation, pace.check_every)
+
+
+def _settle_masked(
+    phase: Phase, solver: Solver, state: Tensor, relaxation: Relaxation, check_every: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Go on with all samples, and let those that have settled keep what they have."""
+    begun = state
     steps = torch.zeros(len(state), dtype=torch.int64, device=state.device)
     residual, moving = torch.zeros_like(state[:, 0]), torch.ones_like(state[:, 0], dtype=torch.bool)
-    ended = Ended(state, steps, residual)
     for step in range(1, relaxation.max_steps + 1):
         image = phase.image(state)
         reach = (image - state).abs_().amax(-1)
         steps, residual = steps + moving, torch.where(moving, reach, residual)
         moving = moving & (reach > relaxation.tolerance)  # false for NaN, which stops the sample
-        asks = step % pace.check_every == 0 and step < relaxation.max_steps
-        if asks:
-            rows = moving.nonzero()[:, 0] if pace.gathers else None
-            if not (moving.any() if rows is None else len(rows)):
-                break
-            if rows is not None and len(rows) < len(moving):
-                ended.write(state, steps, residual)
-                ended.select(rows)
-                phase = phase.select(rows)
-                solver.select(rows)
-                state, image, reach, steps, residual, moving = (
-                    kept.index_select(0, rows)
-                    for kept in (state, image, reach, steps, residual, moving)
-                )
-        advanced = solver.advance(state, image, reach)
-        all_move = asks and pace.gathers
-        state = advanced if all_move else torch.where(moving[:, None], advanced, state)
-    ended.write(state, steps, residual)
-    return ended.state, ended.steps, ended.residual
+        if step % check_every == 0 and step < relaxation.max_steps and not moving.any():
+            break
+        state = torch.where(moving[:, None], solver.advance(state, image, reach), state)
+    # The first state is the caller's, which is not to be written into.
+    return (state.clone() if state is begun else state), steps, residual
+
+
+def _settle_gathered(
+    phase: Phase, solver: Solver, state: Tensor, relaxation: Relaxation
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Go on with the samples that move alone: all of them have taken as many steps."""
+    ended = state.clone()
+    steps = torch.full((len(state),), relaxation.max_steps, device=state.device)
+    residual, places = torch.empty_like(state[:, 0]), torch.arange(len(state), device=state.device)
+    for step in range(1, relaxation.max_steps + 1):
+        image = phase.image(state)
+        reach = (image - state).abs_().amax(-1)
+        moving = reach > relaxation.tolerance  # false for NaN, which stops the sample
+        if step == relaxation.max_steps:
+            state = torch.where(moving[:, None], solver.advance(state, image, reach), state)
+            break
+        rows = moving.nonzero()[:, 0]
+        if len(rows) < len(state):
+            done = (~moving).nonzero()[:, 0]
+            there = places.index_select(0, done)
+            ended.index_copy_(0, there, state.index_select(0, done))
+            residual.index_copy_(0, there, reach.index_select(0, done))
+            steps.index_fill_(0, there, step)
+            if not len(rows):
+                return ended, steps, residual
+            phase = phase.select(rows)
+            solver.select(rows)
+            state, image, reach, places = (
+                kept.index_select(0, rows) for kept in (state, image, reach, places)
+            )
+        state = solver.advance(state, image, reach)
+    ended.index_copy_(0, places, state)
+    residual.index_copy_(0, places, reach)
+    return ended, steps, residual
 
 
 class FixedPoint:

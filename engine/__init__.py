@@ -24,7 +24,7 @@ from engine.errors import (
 from engine.learning.checkpoint import load, save
 from engine.learning.estimator import centered, estimate, four_point, one_sided, symmetric
 from engine.learning.optimizer import SGD, Adam
-from engine.learning.predict import evaluate, predict, predict_outputs, predict_proba
+from engine.learning.predict import Predictor, evaluate, predict, predict_outputs, predict_proba
 from engine.learning.spectral import SpectralCap, recurrent_norm
 from engine.learning.training import Training, fit, train_step
 from engine.model.builders import (
@@ -66,6 +66,7 @@ __all__ = [
     "Params",
     "PoolingWarning",
     "Position",
+    "Predictor",
     "Relaxation",
     "Skip",
     "SoftmaxReadout",

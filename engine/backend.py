@@ -14,8 +14,9 @@ arrays is answered in those, and nothing is read on the way: values are taken as
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, ClassVar, TypeAlias, get_args
+from typing import Any, ClassVar, Protocol, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ import numpy.typing as npt
 from engine.arrays import (
     Array,
     FloatArray,
+    IntArray,
     OwnArray,
     Tensor,
     check_apart,
@@ -40,6 +42,19 @@ from engine.model.params import Params
 
 Learnt: TypeAlias = tuple[Array, Sequence[Equilibrium]]
 """The cost of every sample, and how the free and the nudged phase went."""
+
+
+class Reader(Protocol):
+    """What a backend says of inputs `(samples, inputs)` that were checked, as its parameters are.
+
+    It answers what `clamp`, `settle` and `predict` do.
+    """
+
+    def outputs(self, x: FloatArray) -> FloatArray:
+        """Return the outputs, `(samples, outputs)`."""
+
+    def classes(self, x: FloatArray) -> IntArray:
+        """Return the class with the largest output, `(samples,)`."""
 
 
 class Backend(ABC):
@@ -91,6 +106,14 @@ class Backend(ABC):
     def displaces(self) -> bool:
         """Whether it can iterate displacements of this network (`Relaxation.displaced`)."""
         return False
+
+    def fitting_threads(self, samples: int) -> AbstractContextManager[None]:
+        """Hold its own library to the threads that gain by batches of so many samples."""
+        return nullcontext()
+
+    def reader(self, relaxation: Relaxation) -> Reader | None:
+        """Return what reads free equilibria without preparing for each batch, if it has such."""
+        return None
 
     @checked
     def load(self, params: Params) -> None:

@@ -6,22 +6,20 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import FloatArray, by_sample, checked_sum
-from engine.backend import Backend, Learnt
+from engine.arrays import FloatArray, checked_sum
+from engine.backend import Backend, Learnt, Reader
 from engine.border import checked
-from engine.compiled.clamping import add_input, bias_drive
+from engine.compiled.clamping import ClampedDrive
 from engine.compiled.lesson import Batch, Lesson, can_learn
 from engine.compiled.local_rule import add_energy, add_energy_difference
 from engine.compiled.lowering import Tables, tables_of
 from engine.compiled.moments import add_finite
 from engine.compiled.phases import Held, Phases, rooms
 from engine.compiled.program import Results
+from engine.compiled.reader import NetworkReader
 from engine.compiled.reading import softmax_errors
 from engine.compiled.threads import row_blocks, run_blocks
-from engine.compiled.windows import new_packed, send_input
-from engine.couplings.link import INPUT, Link
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
-from engine.model import dynamics
 from engine.model.network import Network
 from engine.model.params import Params
 
@@ -55,37 +53,21 @@ class NumbaBackend(Backend):
         self._params = params.copy()
         self._tables = tables_of(self.network, params.theta.itemsize)  # refuses what it cannot run
 
+    def reader(self, relaxation: Relaxation) -> Reader | None:
+        """Return what reads with weights that are packed once, if no subclass changes a step."""
+        plain = relaxation.solver != "anderson" and not relaxation.displaced
+        if type(self) is not NumbaBackend or not plain:
+            return None
+        self.network.turns(relaxation.solver, nudged=False)  # refuses halves that there are not
+        return NetworkReader(self._params, self._tables, relaxation)
+
     def _drive(self, x: FloatArray) -> FloatArray:
-        network = self.network
-        drive = np.empty((len(x), network.units), self.dtype)
-        drive[...] = bias_drive(self._params)
-        for coupling in (c for c in network.couplings if c.clamped):
-            link, squares = network.senders.get(coupling.name), network.squares.get(coupling.name)
-            if link is None:
-                parts = coupling.drive(self._params[coupling.name], x)
-                for name, part in zip(coupling.layers, parts, strict=True):
-                    drive[:, network.columns[name]] += by_sample(part)
-            elif link.source == INPUT:
-                weight = self._params[coupling.name]
-                weight = weight if squares is None else squares.matrix(weight)
-                self._add_input(link, weight, x, drive)
-        compliance = dynamics.compliance(network, self._params)
-        if compliance is not None:
-            drive *= compliance
+        clamped = ClampedDrive(self._params)
+        drive = clamped.new_room(len(x))
+        blocks = row_blocks(len(x), clamped.macs)
+        run_blocks(lambda rows: clamped.write(x[rows], drive[rows]), blocks)
+        clamped.finish(x, drive)
         return drive
-
-    def _add_input(self, link: Link, weight: FloatArray, x: FloatArray, drive: FloatArray) -> None:
-        """Add `x W` to the columns of the layer, or what its windows send there."""
-        columns = self.network.columns[link.target]
-        packed = new_packed(weight.reshape(link.fan_in, link.fan_out))
-
-        def add(rows: slice) -> None:
-            if link.whole:
-                add_input(link, packed, x, drive, columns.start, rows)
-            else:
-                drive[rows, columns] += send_input(link, packed, x[rows])
-
-        run_blocks(add, row_blocks(len(x), link.macs))
 
     def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None

@@ -248,8 +248,11 @@ def find_anchor(layers, clamped, drive, compliance, first, stop, anchor):
 def activate(layers, clamped, out):
     """Write the activation of the drive `clamped (samples, units)` to `out`."""
     out[:] = 0
+    silent = out[
+        len(out) - 1
+    ]  # until its own turn: no loop is vectorised that reads what it writes
     for i in range(len(clamped)):
         for k in range(len(layers)):
             offset, size = layers[k, OFFSET], layers[k, SIZE]
-            bent = part(out[i], offset, size)
-            bend(layers[k, ACTIVATION], bent, part(clamped[i], offset, size), bent)
+            held, bent = part(clamped[i], offset, size), part(out[i], offset, size)
+            bend(layers[k, ACTIVATION], part(silent, offset, size), held, bent)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.compiled.clamping import add_input, bias_drive
+from engine.compiled.clamping import add_input, bias_drive, packed_inputs
 from engine.compiled.lowering import Tables
 from engine.compiled.phases import Held, Phases, rooms
 from engine.compiled.products import (
@@ -24,7 +24,6 @@ from engine.compiled.products import (
 from engine.compiled.program import BIAS, PACKED_OUT
 from engine.compiled.reading import softmax_errors
 from engine.compiled.threads import row_blocks, run_stages
-from engine.compiled.windows import new_packed
 from engine.couplings.link import INPUT, ONE, Link
 from engine.equilibrium import Equilibrium, Plan
 from engine.model.network import Network
@@ -70,7 +69,7 @@ class Lesson:
         self._ended = rooms(network, tables, plan, samples, dtype)
         held = Held(self._drive, batch.y, batch.start)
         self._phases = Phases(params, tables, plan, held, self._ended)
-        self._bias, self._inputs = bias_drive(params), _packed_inputs(params)
+        self._bias, self._inputs = bias_drive(params), packed_inputs(params)
         self._bias_out = params.theta[tables.readout[BIAS] :][: network.outputs]
         self.costs = np.empty(samples, dtype)
         self._errors = np.empty((samples, network.outputs), dtype)
@@ -172,11 +171,3 @@ class Lesson:
         read = self._read_states(slice(0, len(self.costs)))
         np.dot(read.T, self._errors, out=self._gradient[reading.link.block])
         self._errors.sum(0, out=self._gradient[reading.bias])
-
-
-def _packed_inputs(params: Params) -> list[tuple[Link, FloatArray]]:
-    """Return the links of the input, each with its matrix as products read it."""
-    links = [link for link in params.network.links.values() if link.source == INPUT]
-    return [
-        (link, new_packed(params[link.block].reshape(link.fan_in, link.fan_out))) for link in links
-    ]

@@ -1,17 +1,21 @@
 """What a trained network says: outputs, classes, and how well they fit."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.arrays import FloatArray, IntArray, checked_matrix, number, plain_array
-from engine.backend import Backend
+from engine.backend import Backend, Reader
 from engine.border import checked
 from engine.compiled.threads import fitting_threads
 from engine.equilibrium import Relaxation
 from engine.errors import EngineError, check_count
 from engine.model.network import Network
+
+_DEFAULT = Relaxation()
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,78 @@ def checked_data(
     return inputs, targets
 
 
+class Predictor:
+    """Says what the network of a backend says, call after call: what it needs is prepared once.
+
+    That is done anew when `Backend.apply` or `load` has changed the parameters, or another
+    `relaxation` is asked for. Threads may share a predictor, but not with one that trains.
+    """
+
+    @checked
+    def __init__(self, backend: Backend, batch_size: int = 1024) -> None:
+        check_count("batch_size", batch_size)
+        self.backend, self.batch_size = backend, batch_size
+        self._prepared: tuple[int, Relaxation, Reader | None] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is prepared holds addresses of this process.
+        return vars(self) | {"_prepared": None}
+
+    def predict_outputs(self, x: npt.ArrayLike, relaxation: Relaxation | None = None) -> FloatArray:
+        """Return the outputs at the free equilibrium, `(samples, outputs)`."""
+        inputs, how = self._checked(x), relaxation or _DEFAULT
+        outputs = np.empty((len(inputs), self.backend.network.outputs), self.backend.dtype)
+        reader = self._reader(how)
+        if reader is None:
+            size = self.batch_size
+            with fitting_threads(self.backend.network, size), self.backend.fitting_threads(size):
+                for rows in self._batches(inputs):
+                    settled = self.backend.settle(self.backend.clamp(inputs[rows]), relaxation=how)
+                    outputs[rows] = self.backend.predict(settled)
+            return outputs
+        for rows in self._batches(inputs):
+            outputs[rows] = reader.outputs(inputs[rows])
+        return outputs
+
+    def predict_proba(self, x: npt.ArrayLike, relaxation: Relaxation | None = None) -> FloatArray:
+        """Return class probabilities, `(samples, classes)`."""
+        reading = self.backend.network.reading
+        if reading is None or reading.positions != 1:
+            kind = type(self.backend.network.readout).__name__
+            raise EngineError(f"the read-out {kind} has no probabilities; use predict_outputs.")
+        return self.predict_outputs(x, relaxation)
+
+    def predict(self, x: npt.ArrayLike, relaxation: Relaxation | None = None) -> IntArray:
+        """Return the class with the largest output, `(samples,)`."""
+        reader = self._reader(relaxation or _DEFAULT)
+        if reader is None:
+            classes: IntArray = self.predict_outputs(x, relaxation).argmax(axis=1)
+            return classes
+        inputs = self._checked(x)
+        found = np.empty(len(inputs), np.int64)
+        for rows in self._batches(inputs):
+            found[rows] = reader.classes(inputs[rows])
+        return found
+
+    def _checked(self, x: npt.ArrayLike) -> FloatArray:
+        inputs = checked_matrix("x", x, self.backend.network.inputs, self.backend.dtype)
+        self.backend.network.check_inputs(inputs)
+        return inputs
+
+    def _reader(self, relaxation: Relaxation) -> Reader | None:
+        """Return the reader of the parameters as they are."""
+        kept, version = self._prepared, self.backend.version
+        if kept is None or kept[:2] != (version, relaxation):
+            kept = version, relaxation, self.backend.reader(relaxation)
+            self._prepared = kept
+        return kept[2]
+
+    def _batches(self, inputs: FloatArray) -> Iterator[slice]:
+        """Yield the rows of each batch."""
+        for first in range(0, len(inputs), self.batch_size):
+            yield slice(first, first + self.batch_size)
+
+
 @checked
 def predict_outputs(
     backend: Backend,
@@ -63,15 +139,7 @@ def predict_outputs(
     batch_size: int = 1024,
 ) -> FloatArray:
     """Return the outputs at the free equilibrium, `(samples, outputs)`."""
-    inputs = checked_matrix("x", x, backend.network.inputs, backend.dtype)
-    check_count("batch_size", batch_size)
-    outputs = np.empty((len(inputs), backend.network.outputs), backend.dtype)
-    with fitting_threads(backend.network, batch_size):
-        for first in range(0, len(inputs), batch_size):
-            rows = slice(first, first + batch_size)
-            settled = backend.settle(backend.clamp(inputs[rows]), relaxation=relaxation)
-            outputs[rows] = backend.predict(settled)
-    return outputs
+    return Predictor(backend, batch_size).predict_outputs(x, relaxation)
 
 
 @checked
@@ -82,11 +150,7 @@ def predict_proba(
     batch_size: int = 1024,
 ) -> FloatArray:
     """Return class probabilities `(samples, classes)`."""
-    reading = backend.network.reading
-    if reading is None or reading.positions != 1:
-        kind = type(backend.network.readout).__name__
-        raise EngineError(f"the read-out {kind} has no probabilities; use predict_outputs.")
-    return predict_outputs(backend, x, relaxation, batch_size)
+    return Predictor(backend, batch_size).predict_proba(x, relaxation)
 
 
 @checked
@@ -97,8 +161,7 @@ def predict(
     batch_size: int = 1024,
 ) -> IntArray:
     """Return the class with the largest output, `(samples,)`."""
-    classes: IntArray = predict_outputs(backend, x, relaxation, batch_size).argmax(axis=1)
-    return classes
+    return Predictor(backend, batch_size).predict(x, relaxation)
 
 
 @checked
@@ -114,7 +177,7 @@ def evaluate(
     inputs, targets = checked_data(backend, x, y)
     check_count("batch_size", batch_size)
     cost = steps = unsettled = right = 0.0
-    with fitting_threads(network, batch_size):
+    with fitting_threads(network, batch_size), backend.fitting_threads(batch_size):
         for first in range(0, len(inputs), batch_size):
             rows = slice(first, first + batch_size)
             goal = backend.own(targets[rows])

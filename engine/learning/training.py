@@ -273,7 +273,8 @@ def fit(
     data = backend.own(inputs), backend.own(targets)
     warned = isinstance(training.beta, str) and not isinstance(training.estimator, tuple)
     step = step if progress is None else _watched(step, progress)
-    with fitting_threads(backend.network, training.batch_size):
+    size = training.batch_size
+    with fitting_threads(backend.network, size), backend.fitting_threads(size):
         while run.epoch < training.epochs and not _is_stale(run, training):
             epoch = _train_epoch(backend, *data, training, run, step)
             if validation is not None:

@@ -1,24 +1,34 @@
-"""Train the same model in one of several processes; the test starts it once for each.
+"""What processes do together in tests: new ones have to import it (`run_together`)."""
 
-    python distributed_training.py FILE RANK PROCESSES OUT
-
-The processes meet at FILE. Each takes its share of every batch; rank 0 writes the parameters.
-"""
-
-import sys
+import os
+import signal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
-from torch import distributed, nn
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from adapters.torch_backend import TorchBackend
 from adapters.torch_module import EqPropModule
+from adapters.torch_parallel import ParallelError, Team
+from engine.backend import Backend
+from engine.compiled.backend import NumbaBackend
 from engine.equilibrium import Relaxation
+from engine.learning.run import Epoch
 from engine.learning.spectral import SpectralCap
+from engine.learning.training import Training, fit, train_step
 from engine.model.builders import looped_mlp
 from engine.model.params import initial_params
 
 SAMPLES, UPDATES = 12, 6
+TRAINED, BATCH = 25, 8
+"""The last batch has one sample: one of two processes has nothing to do."""
+LENGTH = 1003
+TRAINING = Training(
+    epochs=3, batch_size=BATCH, free=Relaxation(300, 1e-11), nudged=Relaxation(300, 1e-11)
+)
 
 
 def build() -> nn.Sequential:
@@ -43,19 +53,85 @@ def train(model: nn.Module, core: EqPropModule, rank: int, processes: int) -> No
         core.enforce(SpectralCap(0.9))
 
 
-def main(file: str, rank: int, processes: int, out: str) -> None:
-    """Join the group, train, and let the first process write."""
-    torch.set_num_threads(1)
-    distributed.init_process_group(
-        "gloo", init_method=f"file://{file}", rank=rank, world_size=processes
-    )
+def train_module(team: Team) -> np.ndarray:
+    """Train the model as torch does it; return its parameters."""
     model = build()
-    train(DistributedDataParallel(model), model[1], rank, processes)
-    if rank == 0:
-        np.save(out, nn.utils.parameters_to_vector(model.parameters()).detach().numpy())
-    distributed.barrier()  # a process whose peer has left in the middle of it is aborted
-    distributed.destroy_process_group()
+    train(DistributedDataParallel(model), model[1], team.rank, team.count)
+    return nn.utils.parameters_to_vector(model.parameters()).detach().numpy()
 
 
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+def backend(kind: str, seed: int = 0) -> Backend:
+    """A tiny network on the compiled backend or on torch."""
+    network = looped_mlp(4, 8, 3)
+    params = initial_params(network, np.random.default_rng(seed), np.float64)
+    return (
+        NumbaBackend(network, params) if kind == "numba" else TorchBackend(network, params, "cpu")
+    )
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and labels."""
+    rng = np.random.default_rng(5)
+    return rng.standard_normal((TRAINED, 4)), rng.integers(3, size=TRAINED)
+
+
+def train_backend(team: Team | None, kind: str) -> tuple[np.ndarray, list[Epoch]]:
+    """Train by `fit`, with a team or alone; return the parameters and what was measured."""
+    trained = backend(kind)
+    history = fit(trained, *data(), TRAINING, step=train_step if team is None else team.step)
+    return trained.params.theta.copy(), [replace(epoch, seconds=0.0) for epoch in history]
+
+
+def die(team: Team) -> None:
+    """End one process in the middle of a training, as a lack of memory does."""
+
+    def step(*arguments: Any) -> Any:
+        run = arguments[4]
+        if team.rank == 1 and run.step == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return team.step(*arguments)
+
+    fit(backend("numba"), *data(), TRAINING, step=step)
+
+
+def fail(team: Team) -> None:
+    """Raise in one process."""
+    if team.rank == 1:
+        raise ValueError("no bread today")
+    team.wait()
+
+
+def differ(team: Team, what: str) -> None:
+    """Train with something that is not the same in all processes."""
+    seed = team.rank if what == "parameters" else 0
+    chosen = replace(TRAINING, decay={"W_in": 0.1 * team.rank}) if what == "settings" else TRAINING
+    x, y = data()
+    # No cap at the start may hide that they differ.
+    fit(backend("numba", seed), x, y, replace(chosen, cap=None), step=team.step)
+
+
+def sums(team: Team, length: int) -> np.ndarray:
+    """Add up arrays that differ from process to process."""
+    array = torch.from_numpy(np.random.default_rng(team.rank).standard_normal(length))
+    team.add(array)
+    return array.numpy()
+
+
+def refusal(team: Team, what: str) -> str:
+    """Return what is said to processes that differ."""
+    try:
+        differ(team, what)
+    except ParallelError as error:
+        return str(error)
+    return "nothing"
+
+
+def everything(team: Team) -> dict[str, Any]:
+    """Do all that ends well: a process takes long to start."""
+    return {
+        "rank": team.rank,
+        "module": train_module(team),
+        "sum": sums(team, LENGTH),
+        **{kind: train_backend(team, kind) for kind in ("numba", "torch")},
+        **{what: refusal(team, what) for what in ("parameters", "settings")},
+    }

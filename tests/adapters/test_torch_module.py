@@ -1,11 +1,7 @@
 """The backward pass of the module is the estimate, and in the limit the gradient."""
 
-import os
-import subprocess
-import sys
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +19,6 @@ from engine.learning.spectral import NEAR, SpectralCap, recurrent_norm
 from engine.model.builders import conv_net, layered, looped_mlp
 from engine.model.network import Layer, Network
 from engine.model.params import Params, initial_params
-from tests.adapters import distributed_training
 
 NETWORKS = {
     "looped": looped_mlp(3, 5, 2),
@@ -222,30 +217,6 @@ def test_any_optimizer_trains_it_inside_a_larger_model(optimizer: type) -> None:
     assert cost < 0.5  # chance is 0.69, and no line separates these classes
     assert all((old != new).any() for old, new in zip(before, model.parameters(), strict=True))
     assert recurrent_norm(model[2].params) <= 0.9 + 1e-6
-
-
-def test_two_processes_train_as_one_does_on_the_joined_batch(tmp_path: Path) -> None:
-    alone = distributed_training.build()
-    distributed_training.train(alone, alone[1], 0, 1)
-    expected = nn.utils.parameters_to_vector(alone.parameters()).detach().numpy()
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "tests.adapters.distributed_training", str(tmp_path / "meet")]
-    environment = os.environ | {"PYTHONPATH": str(root), "GLOO_SOCKET_IFNAME": "lo"}
-    children = [
-        subprocess.Popen(
-            [*command, str(rank), "2", str(tmp_path / "theta.npy")], cwd=root, env=environment
-        )
-        for rank in range(2)
-    ]
-    try:
-        assert [child.wait(timeout=600) for child in children] == [0, 0]
-    finally:
-        for child in children:
-            child.kill()
-    found = np.load(tmp_path / "theta.npy")
-    started = nn.utils.parameters_to_vector(distributed_training.build().parameters())
-    assert np.abs(started.detach().numpy() - expected).max() > 0.1
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 
 def test_state_dict_and_engine_parameters_hold_the_same() -> None:
