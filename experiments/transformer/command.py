@@ -19,7 +19,7 @@ from experiments.machine import describe_machine
 from experiments.options import FIRST_SEED
 from experiments.output import prepare_output
 from experiments.pool import as_finished
-from experiments.progress import progress_bars, repeating
+from experiments.progress import Show, progress_bars, repeating
 from experiments.shell import guarded, make_console
 from experiments.transformer.outcomes import TransformerOutcome, load_outcome, run_job, save_outcome
 from experiments.transformer.parts import readout_of
@@ -112,14 +112,20 @@ def _run(
         return
     for job in todo:
         _compile(job)  # once and here, not in every worker; and a bad description is found
-    with _progress(sum(job.settings.updates for job in todo)) as notes:
-        for k, outcome in as_finished(partial(_work, notes), todo, options.workers):
+    with _progress(sum(job.settings.updates for job in todo)) as (notes, show):
+        show("runs", 0, len(todo), "")
+        work = partial(_work, notes)
+        for done, (k, outcome) in enumerate(as_finished(work, todo, options.workers), 1):
+            show("runs", done, len(todo), f"{todo[k].key} is done")
             yield todo[k], outcome
 
 
 @contextmanager
-def _progress(updates: int) -> Iterator[Path]:
-    """Show how many of the updates are done, by what workers note in the folder this yields."""
+def _progress(updates: int) -> Iterator[tuple[Path, Show]]:
+    """Show how many of the updates are done, by what workers note in the folder this yields.
+
+    The other thing it yields shows what is done apart from that.
+    """
     with TemporaryDirectory() as folder, progress_bars() as show:
         notes = Path(folder)
 
@@ -128,7 +134,7 @@ def _progress(updates: int) -> Iterator[Path]:
 
         follow()
         with repeating(follow, POLL_SECONDS):
-            yield notes
+            yield notes, show
 
 
 def _work(notes: Path, job: TransformerJob) -> TransformerOutcome:

@@ -96,7 +96,8 @@ def test_a_training_that_was_ended_goes_on(number, started, tmp_path, monkeypatc
     printed, errors = process.communicate(timeout=20)
     if number == signal.SIGTERM:
         line = "Stopped. Finished runs are kept; the same command goes on from here.\n"
-        assert (process.returncode, printed, errors) == (143, line, "")
+        assert (process.returncode, printed) == (143, line)
+        assert all(told.endswith(" is done") for told in errors.splitlines())
     assert is_gone(process)
     kept = {path: path.read_bytes() for path in out.glob("runs/*.json")}
     first = [path for path in kept if path.stem.endswith("-42")]

@@ -181,5 +181,8 @@ def test_without_a_terminal_a_line_now_and_then_says_how_far_runs_are(
     assert capsys.readouterr().err.startswith(line)
 
 
-def test_the_live_table_is_silent_without_a_terminal(tmp_path):
-    assert show(Console(file=io.StringIO(), force_terminal=False), tmp_path, finished=1) == ""
+def test_without_a_terminal_every_finished_run_is_a_line_on_stderr(tmp_path, capsys):
+    assert show(Console(file=io.StringIO(), force_terminal=False), tmp_path, finished=2) == ""
+    key = make_job("eqprop_looped").key
+    lines = [f"runs: {count} of 8, {key} is done\n" for count in (4, 5)]
+    assert capsys.readouterr().err == "".join(lines)
