@@ -4,7 +4,8 @@ import argparse
 import os
 import sys
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from joblib import cpu_count
@@ -15,6 +16,9 @@ EXIT_CODES = """exit codes:
   2    not done: a wrong option, data or folder, or a worker that died; one sentence says which
   130  stopped by Ctrl-C
   143  stopped by SIGTERM"""
+
+FIRST_SEED = 42
+"""Of the seeds that are reported; settings were chosen with others."""
 
 MOST_TIMES = 10**9
 """How often anything may be done."""
@@ -28,16 +32,32 @@ def command_parser(
 ) -> argparse.ArgumentParser:
     """Return the parser of a command, such as `experiments.parity`; its help has the exit codes."""
     return argparse.ArgumentParser(
-        prog=f"python -m {command}",
+        prog=called(command),
         description=description,
         epilog="\n\n".join(filter(None, (epilog, EXIT_CODES))),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 
+def called(command: str) -> str:
+    """Return how a command was called: as `settle parity`, or as `python -m experiments.parity`."""
+    return sys.argv[0] if sys.argv[0].startswith("settle ") else f"python -m {command}"
+
+
 def add_out(parser: argparse.ArgumentParser, folder: str) -> None:
     """Declare `--out`, the folder of all that a command writes."""
     parser.add_argument("--out", type=named_path, default=Path(folder), help=f"folder ({folder})")
+
+
+def add_data(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare `--data`, a file of the user."""
+    parser.add_argument("--data", type=present_path, metavar="FILE", help=what)
+
+
+def add_seeds(parser: argparse.ArgumentParser, count: int) -> None:
+    """Declare `--seeds`, how many seeds are run: `count` if nothing is said."""
+    text = f"seeds from {FIRST_SEED} on ({count})"
+    parser.add_argument("--seeds", type=seed_count, default=count, metavar="N", help=text)
 
 
 def add_workers(parser: argparse.ArgumentParser, what: str) -> None:
@@ -66,8 +86,9 @@ def whole(least: int, most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         decimal = text.isdecimal() and text.isascii()
         if decimal and (len(text) > MOST_DIGITS or int(text) > most):
-            shown = text if len(text) <= MOST_DIGITS else f"{text[:MOST_DIGITS]}..."
-            raise argparse.ArgumentTypeError(f"'{shown}' is not a whole number of at most {most}")
+            raise argparse.ArgumentTypeError(
+                f"'{shortened(text)}' is not a whole number of at most {most}"
+            )
         if not decimal or int(text) < least:
             raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least {least}")
         return int(text)
@@ -94,8 +115,41 @@ def plain_name(text: str) -> str:
     return text
 
 
+def known(what: str, names: Collection[str]) -> Callable[[str], str]:
+    """Return a reader of one of the names, for `type=` of an option."""
+
+    def read(text: str) -> str:
+        if text not in names:
+            listed = f"known: {', '.join(names)}{meant(text, names)}"
+            raise argparse.ArgumentTypeError(f"there is no {what} {shortened(text)!r}; {listed}")
+        return text
+
+    return read
+
+
+def meant(text: str, names: Iterable[str]) -> str:
+    """Ask whether the nearest of the names was meant; empty if none is near."""
+    near = get_close_matches(text, names, 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def shortened(text: str) -> str:
+    """Return a text as an error quotes it."""
+    return text if len(text) <= MOST_DIGITS else f"{text[:MOST_DIGITS]}..."
+
+
 def named_path(text: str) -> Path:
     """Return a path that is not empty, for `type=` of an option: empty would be the folder here."""
     if not text.strip():
         raise argparse.ArgumentTypeError("the path is empty")
     return Path(text)
+
+
+def present_path(text: str) -> Path:
+    """Return the path of a file to read, for `type=` of an option: a typo costs no waiting."""
+    path = named_path(text)
+    try:
+        path.stat()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path} cannot be read: {error.strerror}") from None
+    return path

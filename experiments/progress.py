@@ -1,4 +1,4 @@
-"""How far the work of a command is: bars on a terminal, elsewhere a line now and then."""
+"""How far the work of a command is: bars on a terminal, elsewhere a line for what is finished."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +17,9 @@ from rich.progress import (
 )
 
 LINE_SECONDS = 60.0
-"""How often a line is written where there is no terminal."""
+"""How often a line is written where there is no terminal, and nothing was finished."""
+MOST_LINES = 500
+"""Up to so many things each one gets a line when it is done; of more there is one now and then."""
 
 Show: TypeAlias = Callable[[str, int, int | None, str], None]
 """Takes the title of a bar, how much is done, of how much if that is known, and a note.
@@ -75,15 +77,17 @@ def _bars(console: Console) -> Progress:
 
 
 def _lines(console: Console) -> Show:
-    """Return what writes a line for each title every `LINE_SECONDS`; short work is silent."""
+    """Return what writes a line for each title when a thing is done, or every `LINE_SECONDS`."""
     began = time.monotonic()
-    last: dict[str, float] = {}
+    last: dict[str, tuple[float, int]] = {}
 
     def show(title: str, done: int, total: int | None, note: str) -> None:
         now = time.monotonic()
-        if now - last.get(title, began) < LINE_SECONDS:
+        before, finished = last.setdefault(title, (began, done))
+        is_one_more = total is not None and total <= MOST_LINES and done > finished
+        if not is_one_more and now - before < LINE_SECONDS:
             return
-        last[title] = now
+        last[title] = (now, done)
         amount = "" if total is None else f"{done:,} of {total:,}"
         said = ", ".join(filter(None, (amount, note)))
         console.print(f"{title}: {said}", soft_wrap=True)

@@ -1,12 +1,13 @@
 """Write docs/tree.md: every file of the packages, with the first sentence of its docstring."""
 
-import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from experiments.source import first_line
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "tree.md"
-PACKAGES = ("engine", "hw_sim", "adapters", "golden", "experiments")
+PACKAGES = ("engine", "hw_sim", "adapters", "golden", "experiments", "settle")
 TOP = """# The tree
 
 Every file with the first sentence of its docstring. `make tree` writes this page; a test compares
@@ -32,8 +33,7 @@ def _rooms(folder: Path) -> Iterator[str]:
 
 def _sentence(path: Path) -> str:
     """Return the first line of a module's docstring."""
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return text.split("\n")[0].replace("|", "\\|")
+    return first_line(path).replace("|", "\\|")
 
 
 if __name__ == "__main__":

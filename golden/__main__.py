@@ -2,133 +2,22 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import partial
-
-import numpy as np
-from threadpoolctl import threadpool_limits
-
-from adapters.torch_autograd import bptt_gradient, implicit_gradient
-from adapters.torch_backend import TorchBackend
-from engine.arrays import FloatArray
-from engine.compiled.backend import NumbaBackend
-from engine.equilibrium import Relaxation
-from engine.errors import EngineError
-from engine.learning.spectral import has_cap
-from engine.model.network import Network
-from engine.model.params import Params
-from golden.cases import (
-    CAP,
-    UNCAPPED,
-    Case,
-    Factory,
-    deep_networks,
-    initial_case,
-    judged_networks,
-    smooth_networks,
-    trained_case,
-)
-from golden.displacement import depth_sweep
-from golden.draws import stream
-from golden.fidelity import Reference, difference_gradient
-from golden.report import (
-    GoldenSection,
-    report_bias,
-    report_couplings,
-    report_depth,
-    report_fidelity,
-    report_reference,
-    report_rounding,
-    report_steps,
-    report_training,
-)
-
-BACKENDS: dict[str, Factory] = {
-    "numba": NumbaBackend,
-    "torch": partial(TorchBackend, device="cpu"),
-}
-UNROLLED_STEPS = 400
-"""Enough for backpropagation through time to reach the equilibrium at the cap."""
-STEPPED = ("looped", "layered, depth 3")
-"""Networks that are printed step by step."""
+from typing import Any
 
 
-def main(arguments: Sequence[str] | None = None, backends: Mapping[str, Factory] = BACKENDS) -> int:
-    """Print the report on `backends`; return 0 if all of it is within tolerance."""
+def main(arguments: Sequence[str] | None = None, backends: Mapping[str, Any] | None = None) -> int:
+    """Print the report on `backends`, on all if none are given; return 0 if all is in tolerance."""
     options = _parser().parse_args(arguments)
-    checks = 0
-    failures: list[str] = []
-    try:
-        with threadpool_limits(limits=1):  # networks so small only wait for a second thread
-            for section in run_sections(backends, options.steps, options.seed):
-                print(f"## {section.title}\n\n{section.body}\n", flush=True)
-                checks += section.checks
-                failures += section.failures
-    except EngineError as error:
-        failures.append(f"stopped early: {error}")
-    for failure in failures:
-        print(f"Failure: {failure}")
-    verdict = f"all {checks} checks are within tolerance"
-    if failures:
-        verdict = f"{len(failures)} failures in {checks} checks"
-    print(f"Verdict: {verdict}.")
-    return 1 if failures else 0
-
-
-def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iterator[GoldenSection]:
-    """Yield every part of the report, each as soon as it has run."""
-    networks = judged_networks()
-    yield report_couplings(networks, seed)
-    for name in STEPPED:
-        for case in _stepped_cases(name, networks[name], stream(seed, f"{name}, stepped")):
-            yield from report_steps(case, backends, steps)
-            yield report_reference(case, backends, steps)
-    for name, network in networks.items():
-        if name not in STEPPED:
-            case = initial_case(name, network, stream(seed, f"{name}, stepped"))
-            yield report_reference(case, backends, steps)
-    factory = next(iter(backends.values()))
-    references: dict[str, Reference] = {
-        "BPTT": partial(bptt_gradient, steps=UNROLLED_STEPS),
-        "implicit": implicit_gradient,
-        "finite differences": partial(_differences, factory),
-    }
-    cases, deep, starts = [], [], []
-    for name, network in smooth_networks().items():
-        start = initial_case(f"{name}, initial", network, stream(seed, f"{name}, trained"))
-        if name in deep_networks():
-            deep.append(start)
-            continue
-        cases += [start, trained_case(start, CAP, f"{name}, trained")]
-        if has_cap(network):  # without one, long training may leave no equilibrium to judge at
-            starts.append(replace(start, name=name))
-    yield report_fidelity(cases, factory, references)
-    del references["BPTT"]  # of many layers it takes as long as all the rest
-    yield report_fidelity(deep, factory, references)
-    yield report_training(starts, CAP, factory, implicit_gradient)
-    yield report_bias([*cases, *deep], factory, implicit_gradient)
-    shallow = [n for n, net in networks.items() if net.linear and n not in deep_networks()]
-    drawn = [initial_case(n, networks[n], stream(seed, f"{n}, rounding")) for n in shallow]
-    yield report_rounding(drawn, factory, implicit_gradient)
-    # Large states of a calibrated start settle to a rounding of theirs, not of one.
-    trusted = partial(implicit_gradient, relaxation=Relaxation(2000, 1e-9))
-    yield report_depth(depth_sweep(seed, factory, trusted))
-
-
-def _stepped_cases(name: str, network: Network, rng: np.random.Generator) -> Iterator[Case]:
-    """Yield the network with and without a cap on its recurrent norm, at the start and trained."""
-    for norm, cap in ((CAP, CAP), (UNCAPPED, None)):
-        label = f"{name}, {'capped' if cap else 'uncapped'} (norm {norm})"
-        start = initial_case(f"{label}, initial", network, rng, norm)
-        yield start
-        yield trained_case(start, cap, f"{label}, trained")
-
-
-def _differences(
-    factory: Factory, network: Network, params: Params, x: FloatArray, y: FloatArray
-) -> FloatArray:
-    return difference_gradient(factory(network, params), x, y)
+    try:  # torch and the kernels, which a typo need not wait for
+        from golden import command
+    except ImportError as error:
+        if error.name is not None:
+            raise
+        print(f"Error: {error}")  # an adapter says what it needs
+        return 2
+    return command.judge(options, command.BACKENDS if backends is None else backends)
 
 
 def _whole(text: str, least: int) -> int:
@@ -138,7 +27,8 @@ def _whole(text: str, least: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m golden", description=__doc__)
+    prog = sys.argv[0] if sys.argv[0].startswith("settle ") else "python -m golden"
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     count, seed = partial(_whole, least=1), partial(_whole, least=0)
     parser.add_argument("--steps", type=count, default=30, help="steps of a comparison (30)")
     parser.add_argument("--seed", type=seed, default=0, help="seed of weights and data (0)")

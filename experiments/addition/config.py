@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeVar, get_args
 
-from experiments.addition.data import POSITIONS, VOCABULARY
+from experiments.addition.sums import POSITIONS, VOCABULARY
 
 Tying = Literal[
     "none",
@@ -24,6 +24,8 @@ TYINGS: tuple[str, ...] = get_args(Tying)
 FACTOR_TYINGS = tuple(name for name in TYINGS if name.startswith("share"))
 """Tyings that share one factor of a low-rank map, so that a full-rank map has none to share."""
 
+CELL_UPDATES, ENERGY_UPDATES = 1500, 2000
+"""Of the adders that learn by equilibrium propagation."""
 LARGEST_SIZE = 4096
 """Bound on every size of a model, so that no file can ask for more memory than there is."""
 

@@ -12,23 +12,21 @@ import numpy.typing as npt
 from numba import njit
 
 from adapters.torch_arrays import torch
+from experiments.addition.sums import (
+    DIGITS,
+    EOS,
+    EQUALS,
+    LIMIT,
+    PLUS,
+    POSITIONS,
+    PROMPT,
+    SUM_DIGITS,
+    TEST_SIZE,
+    VALIDATION_SIZE,
+)
 
 Tokens = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int64]
-
-DIGITS = 10
-SUM_DIGITS = DIGITS + 1
-PLUS, EQUALS, PAD, EOS = 10, 11, 12, 13
-VOCABULARY = 14
-PROMPT = 2 * DIGITS + 2
-TARGETS = SUM_DIGITS + 1
-POSITIONS = PROMPT + SUM_DIGITS
-LIMIT = 10**DIGITS
-"""Operands are below this."""
-
-VALIDATION_SIZE, TEST_SIZE = 5_000, 10_000
-TEST_SEEDS = (41, 100, 200, 300, 400, 500, 999, 1234, 7777, 31415)
-"""Their test parts are the published benchmark of 100,000 sums."""
 
 _POWERS = 10 ** np.arange(SUM_DIGITS, dtype=np.int64)
 

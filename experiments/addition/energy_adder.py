@@ -21,6 +21,7 @@ from engine.learning.training import Training, descend, train_step
 from engine.model.builders import energy_transformer
 from engine.model.network import Network
 from engine.model.params import initial_params
+from experiments.addition.config import ENERGY_UPDATES
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import percent
 from experiments.transformer.parts import decay_rates, readout_of
@@ -40,7 +41,7 @@ class EnergySettings:
     """The network and how it learns; the recipe is that of `experiments/transformer`."""
 
     digits: int
-    updates: int = 2000
+    updates: int = ENERGY_UPDATES
     width: int = 64
     heads: int = 2
     memories: int = 0

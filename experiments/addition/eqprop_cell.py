@@ -22,7 +22,9 @@ from engine.learning.spectral import SpectralCap
 from engine.learning.training import Progress, Training, fit
 from engine.model.builders import layered
 from engine.model.params import initial_params
-from experiments.addition.data import DIGITS, SUM_DIGITS, Numbers, Pairs
+from experiments.addition.config import CELL_UPDATES
+from experiments.addition.data import Numbers, Pairs
+from experiments.addition.sums import DIGITS, SUM_DIGITS
 
 BASE, CARRIES = 10, 2
 INPUTS, OUTPUTS = 2 * BASE + CARRIES, BASE * CARRIES
@@ -35,7 +37,7 @@ class CellSettings:
     """The cell and how it learns; `updates` are full-batch steps over all cases."""
 
     hidden: tuple[int, ...] = (128, 64)
-    updates: int = 1500
+    updates: int = CELL_UPDATES
     lr: float = 0.02
     free: Relaxation = field(default_factory=lambda: Relaxation(30, 1e-3))
     nudged: Relaxation = field(default_factory=lambda: Relaxation(15, 1e-3))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from experiments.addition.data import TEST_SEEDS, TEST_SIZE, Pairs, holdout
+from experiments.addition.data import Pairs, holdout
 from experiments.addition.energy_adder import (
     EnergyResult,
     EnergySettings,
@@ -21,7 +21,7 @@ from experiments.addition.energy_adder import (
 )
 from experiments.addition.eqprop_cell import CASES, CellResult, CellSettings, judge_cell
 from experiments.addition.reliability import reliability
-from experiments.options import add_out, add_workers, positive, seed_count, seed_number, whole
+from experiments.addition.sums import TEST_SEEDS
 from experiments.output import prepare_output
 from experiments.pool import as_finished
 from experiments.progress import progress_bars
@@ -29,10 +29,6 @@ from experiments.records import write_text
 from experiments.reporting.document import Table
 from experiments.reporting.terminal_table import rich_table
 from experiments.transformer.training import METHODS
-
-MOST_DIGITS = 18
-"""Of an operand, so that a sum fits 64 bits."""
-MOST_SUMS = len(TEST_SEEDS) * TEST_SIZE
 
 
 def cell(options: argparse.Namespace, console: Console) -> int:
@@ -101,22 +97,3 @@ def _cell_table(results: Sequence[CellResult]) -> Table:
         ("seed", "cases", "ten-digit sums", "steps of a digit", "not settled"),
         rows,
     )
-
-
-def add_options(adder: argparse.ArgumentParser, research: argparse.ArgumentParser) -> None:
-    """Declare the options of `cell` and of `energy`."""
-    for parser, seeds, updates in (
-        (adder, 5, CellSettings().updates),
-        (research, 3, EnergySettings(1).updates),
-    ):
-        add = parser.add_argument
-        add("--seeds", type=seed_count, default=seeds, metavar="N", help=f"how many ({seeds})")
-        add("--seed", type=seed_number, default=0, metavar="N", help="the first (0)")
-        add("--updates", type=positive, default=updates, metavar="N", help=f"updates ({updates})")
-        add_out(parser, "results/addition")
-    many = f"at most {MOST_SUMS:,} ({MOST_SUMS:,})"
-    adder.add_argument("--sums", type=positive, default=MOST_SUMS, metavar="N", help=many)
-    add = research.add_argument
-    digits = whole(1, MOST_DIGITS)
-    add("--digits", type=digits, nargs="+", default=[2, 3], metavar="N", help="of operands (2 3)")
-    add_workers(research, "trainings")

@@ -9,18 +9,10 @@ import numpy as np
 from adapters.torch_arrays import pick_device, torch
 from experiments.addition import transformer
 from experiments.addition.checkpoint import Checkpoint
-from experiments.addition.data import (
-    TEST_SEEDS,
-    TEST_SIZE,
-    Pairs,
-    Tokens,
-    decode,
-    holdout,
-    prompts,
-    right_digits,
-)
+from experiments.addition.data import Pairs, Tokens, decode, holdout, prompts, right_digits
 from experiments.addition.fast_model import FastModel, runs_compiled
 from experiments.addition.parameters import Layout
+from experiments.addition.sums import TEST_SEEDS, TEST_SIZE
 
 Answerer: TypeAlias = Callable[[Tokens], Tokens]
 """Gives the 12 tokens that follow each prompt `(n, 22)`."""

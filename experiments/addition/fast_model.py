@@ -13,9 +13,10 @@ import numpy.typing as npt
 from engine.arrays import FloatArray
 from experiments.addition import kernels, table_kernels
 from experiments.addition.config import ModelConfig
-from experiments.addition.data import POSITIONS, PROMPT, TARGETS, Tokens
+from experiments.addition.data import Tokens
 from experiments.addition.kernels import LANES, LAYER_EPS, RMS_EPS, Gradients, Scratch, Weights
 from experiments.addition.parameters import Blocks, Factors, Layout, qkv_factors, take
+from experiments.addition.sums import POSITIONS, PROMPT, TARGETS
 from experiments.addition.table_kernels import Normed, TableSources, TokenTables
 
 BASE = "blocks.0"

@@ -19,7 +19,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from engine.arrays import FloatArray
-from experiments.addition.data import POSITIONS, PROMPT, VOCABULARY
+from experiments.addition.sums import POSITIONS, PROMPT, VOCABULARY
 
 LANES = 128
 FIRST = PROMPT - 1

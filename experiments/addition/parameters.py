@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.arrays import FloatArray
 from experiments.addition.config import ModelConfig, TrainConfig
-from experiments.addition.data import DIGITS, PROMPT, SUM_DIGITS, TARGETS
+from experiments.addition.sums import DIGITS, PROMPT, SUM_DIGITS, TARGETS
 
 Blocks: TypeAlias = dict[str, FloatArray]
 Start: TypeAlias = float | Literal["ones", "zeros"]

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from engine.arrays import FloatArray
-from experiments.addition.data import POSITIONS, VOCABULARY
+from experiments.addition.sums import POSITIONS, VOCABULARY
 
 _compiled = njit(cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
 

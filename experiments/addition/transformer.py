@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from adapters.torch_arrays import torch
 from experiments.addition.config import ModelConfig
-from experiments.addition.data import PROMPT, TARGETS, VOCABULARY
 from experiments.addition.parameters import qkv_factors, take
+from experiments.addition.sums import PROMPT, TARGETS, VOCABULARY
 
 Tensors: TypeAlias = dict[str, torch.Tensor]
 

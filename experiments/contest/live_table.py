@@ -18,7 +18,7 @@ POLL_SECONDS = 0.5
 
 
 class LiveTable:
-    """A table of what runs now and what is left; off a terminal it is a line now and then."""
+    """A table of what runs now and what is left; off a terminal a line for each finished run."""
 
     def __init__(self, console: Console, live: Path, total: int, done: int) -> None:
         self._console, self._live, self._total, self._before = console, live, total, done
@@ -34,8 +34,13 @@ class LiveTable:
                 def tell() -> None:
                     show("runs", self._done, self._total, self._running())
 
+                def finished(job: TrainingJob) -> None:
+                    show("runs", self._done + 1, self._total, f"{job.key} is done")
+                    self._count()
+
+                tell()
                 with repeating(tell, POLL_SECONDS):
-                    yield lambda job: self._count()
+                    yield finished
             return
         with (
             Live(console=self._console, get_renderable=self._draw, transient=True) as display,

@@ -1,6 +1,5 @@
 """The user's own network: sizes, a saved network, or a transformer, and the task it is run on."""
 
-import re
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -12,6 +11,7 @@ from engine.learning import checkpoint
 from engine.model.builders import layered
 from engine.model.network import Network
 from engine.model.params import Params, initial_params
+from experiments.hardware.choices import SIZES, SPELLINGS, TRANSFORMER
 from experiments.hardware.settings import NETWORKS, Settings
 from experiments.tasks import Split, Task
 from experiments.transformer.sequences import (
@@ -26,9 +26,6 @@ from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.digital import DIGITAL
 from hw_sim.chips.messages import check_network
 
-TRANSFORMER = "transformer"
-SIZES = re.compile(r"\d+(-\d+){2,}")
-SPELLINGS = (*NETWORKS, TRANSFORMER, "sizes such as 64-128-10", "a saved network FILE.npz")
 REVERSAL = TASKS["reversal"]
 SMALL = TransformerSettings(vocabulary=10, length=8)
 """What `--network transformer` is: that of `experiments.transformer`."""

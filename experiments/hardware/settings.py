@@ -9,6 +9,7 @@ from engine.errors import EngineError, check_count
 from engine.learning.optimizer import Adam
 from engine.learning.spectral import SpectralCap
 from engine.learning.training import Training
+from experiments.hardware.choices import BUILT
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.crossbar import CROSSBAR
 from hw_sim.chips.settings import ChipSettings
@@ -18,7 +19,7 @@ UNBOUNDED = (f"{CROSSBAR.name}.on_off_ratio",)
 """Settings that may be larger, even infinite: an ideal device has no current when it is off."""
 RIVALS = ("backprop", "bptt")
 LEARNERS = ("eqprop", *RIVALS)
-LOOPED, DEEP, CONV = "looped", "deep", "conv"
+LOOPED, DEEP, CONV = BUILT
 NETWORKS = {LOOPED: LEARNERS, DEEP: LEARNERS, CONV: LEARNERS}
 """What `--network` knows, and who is counted on it."""
 

@@ -13,9 +13,10 @@ from types import ModuleType
 
 import numpy as np
 
-from engine.arrays import FloatArray, IntArray
 from experiments.tasks.task import (
     Environment,
+    FloatArray,
+    IntArray,
     Policy,
     Split,
     Task,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.archives import ArchiveError, read_arrays
-from engine.arrays import FloatArray, IntArray
 from experiments.tasks.task import (
+    FloatArray,
+    IntArray,
     RawArray,
     Split,
     Task,
@@ -101,6 +101,8 @@ def load_table(table: NumberTable, seed: int, per_feature: bool = True) -> Split
 
 
 def _read_npz(path: Path) -> tuple[RawArray, RawArray]:
+    from engine.archives import ArchiveError, read_arrays  # late, as in `stratified_parts`
+
     size = path.stat().st_size
     try:
         arrays = read_arrays(path, max(SMALL, MOST_UNPACKED * size))

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 from experiments.tasks.published import KnownFile, PublishedFiles, locate
 from experiments.tasks.task import (
@@ -78,6 +76,8 @@ FASHION_MNIST_FILES = PublishedFiles(
 
 def load_digits_split(seed: int) -> Split:
     """Cut scikit-learn's 1,797 digits into stratified parts; the seed moves the test part too."""
+    from sklearn.datasets import load_digits  # late, as in `stratified_parts`
+
     x, y = load_digits(return_X_y=True)
     return normalised_split(
         *stratified_parts(x, y, seed),
@@ -96,6 +96,8 @@ def load_archive_split(archive: PublishedFiles, seed: int, subset: int | None = 
 
 def official_split(train: Part, test: Part, seed: int, subset: int | None = None) -> Split:
     """Hold images of the official training part out for tuning, class by class."""
+    from sklearn.model_selection import train_test_split  # late, as in `stratified_parts`
+
     x, y = train
     chosen = "official parts"
     if subset is not None:

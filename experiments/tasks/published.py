@@ -11,8 +11,6 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.request import urlopen
 
-from sklearn.datasets import get_data_home
-
 from experiments.records import write_bytes
 from experiments.tasks.task import MissingDataError, TaskError
 
@@ -46,6 +44,8 @@ def own_folder(name: str) -> Path | None:
 
 def cache_folder(name: str) -> Path:
     """Return where a data set is downloaded to."""
+    from sklearn.datasets import get_data_home  # late, as in `stratified_parts`
+
     return Path(get_data_home(), "settle", name)
 
 

@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import train_test_split
 
-from engine.arrays import FloatArray, IntArray
-
+FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+"""As in `engine.arrays`, which brings the compiler along: a command names its tasks at once."""
 RawArray: TypeAlias = npt.NDArray[Any]
 """Inputs before normalisation, of any numeric type."""
 
@@ -123,6 +123,9 @@ def normalised_split(
 
 def stratified_parts(x: RawArray, y: IntArray, seed: int) -> tuple[Part, Part, Part]:
     """Cut samples into 60 % training, 20 % validation and 20 % test, class by class."""
+    # Here, since it takes over a second, and the help of a command names tasks without loading any.
+    from sklearn.model_selection import train_test_split
+
     x_rest, x_test, y_rest, y_test = train_test_split(
         x, y, test_size=0.2, stratify=y, random_state=seed
     )

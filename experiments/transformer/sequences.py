@@ -6,12 +6,15 @@ from the training part only, so a test sequence cannot have been seen, whatever 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.arrays import IntArray
-
+IntArray: TypeAlias = npt.NDArray[np.int64]
+"""As in `engine.arrays`, which brings the compiler along: the command names its tasks at once."""
+SEEDS = 3
+"""Of the kinds that are compared, unless the command is told."""
 TEST, VALIDATION, TRAINING = "test", "validation", "training"
 SHARES = {0: TEST, 1: VALIDATION}
 """Of ten equal parts by hash; the others are for training."""

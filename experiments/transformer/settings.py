@@ -11,7 +11,6 @@ from engine.equilibrium import Relaxation
 from engine.model.builders import energy_transformer
 from engine.model.network import Network
 
-FIRST_SEED = 42
 FEW_STEPS = 30
 LARGEST_RESIDUAL = 1e-5
 LEAST_COSINE = 0.99

@@ -21,9 +21,10 @@ from experiments.contest.summary import ContestSummary, summarise
 from experiments.records import Record, write_text
 from experiments.reporting.document import Bullets, Code, Document, Figure
 from experiments.reporting.markdown_page import render_block
+from experiments.vision.choices import DEEP, SHALLOW
 from experiments.vision.contestants import CURVE_IMAGES
 from experiments.vision.plots import PLOTS
-from experiments.vision.roster import DEEP, SHALLOW, roster_for
+from experiments.vision.roster import roster_for
 from experiments.vision.tables import (
     depth_sentences,
     headline_table,

@@ -8,7 +8,7 @@ import numpy as np
 from experiments.contest.roster import Look, Roster, TaskGoal
 from experiments.records import Record
 from experiments.reporting.plot_style import BLUE, DASHED, ORANGE, VERMILION
-from experiments.tasks import IMAGE_TASKS
+from experiments.vision.choices import DEEP, FULL, SHALLOW, VISION_TASKS
 
 EQPROP, BACKPROP, BPTT = "eqprop_conv", "backprop_conv", "backprop_bptt"
 CONTESTANTS = (EQPROP, BACKPROP, BPTT)
@@ -17,14 +17,6 @@ TITLES = {
     BACKPROP: "Backprop, same layers",
     BPTT: "Backprop through the steps",
 }
-
-SHALLOW, DEEP = "fashion_mnist_depth2", "fashion_mnist_depth7"
-VISION_TASKS = IMAGE_TASKS | {
-    name: replace(IMAGE_TASKS["fashion_mnist"], name=name, title=f"Fashion-MNIST ({layers} layers)")
-    for name, layers in ((SHALLOW, 2), (DEEP, 7))
-}
-FULL = ("mnist", "fashion_mnist", "cifar10", SHALLOW, DEEP)
-"""Tasks of the table that goals are about."""
 
 DEEPER_BY = 0.005
 """How far seven layers may fall below two."""

@@ -77,8 +77,6 @@ class VisionSettings:
 
 DEPTH2, DEPTH7 = "32/2-64/2", "16/2-16-16-32/2-32-32-64/2"
 """Two layers and seven with about as many parameters, so that depth alone is compared."""
-NETWORKS = {"dchn": "128/2-256/2-512/2-512/2"}
-"""What `--network` knows: channels and kernels as published, strides in place of max pooling."""
 
 FEW_SWEEPS = VisionSettings(free_steps=3, nudged_steps=2, nudged_tolerance=0.0)
 """For the large tasks: hours, not days; the report says what is left of the gradient."""

@@ -7,8 +7,9 @@ from typing import Any
 from experiments.contest.grid import best_points, grid_points, point_label
 from experiments.records import Record
 from experiments.tasks import Task
+from experiments.vision.choices import FULL
 from experiments.vision.contestants import VisionJob
-from experiments.vision.roster import BPTT, CONTESTANTS, FULL, WITHOUT_BPTT
+from experiments.vision.roster import BPTT, CONTESTANTS, WITHOUT_BPTT
 from experiments.vision.settings import BUDGETS, USER_BUDGET, VisionSettings
 
 SEEDS = (7, 8, 9)

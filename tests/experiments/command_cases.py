@@ -12,8 +12,14 @@ import experiments.parity.__main__ as parity
 import experiments.transformer.__main__ as transformer
 import experiments.verify.__main__ as verify
 import experiments.vision.__main__ as vision
+from experiments.addition import command as addition_command
 from experiments.addition import eqprop_command, log, training_command
 from experiments.contest import finish
+from experiments.fuzz import command as fuzz_command
+from experiments.hardware import command as hardware_command
+from experiments.mutants import command as mutants_command
+from experiments.transformer import command as transformer_command
+from experiments.verify import command as verify_command
 
 
 @dataclass(frozen=True)
@@ -31,18 +37,18 @@ COMMANDS = {
     "parity --tune": Command(parity.main, ("--data", "points.csv", "--tune"), (finish, "_run")),
     "vision": Command(vision.main, ("--data", "images.npz"), (finish, "_run")),
     "vision --tune": Command(vision.main, ("--data", "images.npz", "--tune"), (finish, "_run")),
-    "hardware": Command(hardware.main, (), (hardware, "run_all")),
-    "verify": Command(verify.main, (), (verify, "compile_kernels")),
-    "transformer": Command(transformer.main, ("--quick",), (transformer, "_run")),
+    "hardware": Command(hardware.main, (), (hardware_command, "run_all")),
+    "verify": Command(verify.main, (), (verify_command, "compile_kernels")),
+    "transformer": Command(transformer.main, ("--quick",), (transformer_command, "_run")),
     "benchmark": Command(benchmark.main, ("--quick",), (benchmark, "run_parts")),
-    "fuzz": Command(fuzz.main, (), (fuzz, "_turns")),
-    "mutants": Command(mutants.main, ("--sample", "1"), (mutants, "Campaign")),
+    "fuzz": Command(fuzz.main, (), (fuzz_command, "_turns")),
+    "mutants": Command(mutants.main, ("--sample", "1"), (mutants_command, "Campaign")),
     "addition train": Command(
         addition.main, ("train", "--run-name", "name"), (training_command, "train_all")
     ),
     "addition log": Command(addition.main, ("log", "--published", "model.pt"), (log, "train_all")),
     "addition evaluate": Command(
-        addition.main, ("evaluate", "model.pt"), (addition, "benchmark"), "--output"
+        addition.main, ("evaluate", "model.pt"), (addition_command, "benchmark"), "--output"
     ),
     "addition cell": Command(addition.main, ("cell",), (eqprop_command, "judge_cell")),
     "addition energy": Command(addition.main, ("energy",), (eqprop_command, "as_finished")),

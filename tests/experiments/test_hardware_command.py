@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import experiments.hardware.__main__ as command
 from engine.errors import EngineError
+from experiments.hardware.__main__ import main
 from experiments.hardware.job import Job, network_of, run_job
 from experiments.hardware.settings import LEARNERS, NETWORKS, Settings, changed
 from experiments.hardware.sweeps import defect_label, sweep_jobs
 from experiments.hardware.trends import trends_table
 from experiments.hardware.tune import LEARNING_RATES, SEEDS, choose, tuning_jobs
+from experiments.options import FIRST_SEED
 from experiments.reporting.document import text_of
 from experiments.reporting.number_text import in_units
 from experiments.tasks import Task, task_from_file
@@ -45,7 +46,7 @@ def task(data: Path) -> Task:
 
 def _run(*given: str) -> tuple[int, str]:
     with redirect_stdout(io.StringIO()) as printed:
-        code = command.main(list(given))
+        code = main(list(given))
     return code, printed.getvalue()
 
 
@@ -181,7 +182,7 @@ def test_tuning_looks_at_the_validation_part_only(task: Task) -> None:
     assert len(set(grid)) == len(grid) == len(jobs) / len(SEEDS)
     for learner in LEARNERS:  # a rival has as many learning rates as EqProp
         assert {lr for name, lr, _ in grid if name == learner} == set(LEARNING_RATES)
-    assert not {job.seed for job in jobs} & set(range(command.FIRST_SEED, command.FIRST_SEED + 99))
+    assert not {job.seed for job in jobs} & set(range(FIRST_SEED, FIRST_SEED + 99))
     found = run_job(jobs[0])
     good = replace(found, curve=(replace(found.curve[-1], accuracy=1.0),))
     bad = replace(found, label="other", accuracy=2.0)
@@ -262,7 +263,7 @@ def test_a_target_that_no_learner_can_reach_is_refused_before_the_work(
     target: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
-        command.main(["--target", target])
+        main(["--target", target])
     assert stopped.value.code == 2
     assert f"'{target}' is not a number above 0 and up to 100" in capsys.readouterr().err
 

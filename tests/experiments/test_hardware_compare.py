@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import experiments.hardware.__main__ as command
+from experiments.hardware.__main__ import main
 from experiments.hardware.compare import compare_reports
 from experiments.hardware.report_files import FORMAT
 
@@ -31,7 +31,7 @@ def compare(path: Path, text: str) -> tuple[int, str]:
     good.write_text(json.dumps(REPORT), encoding="utf-8")
     odd.write_text(text, encoding="utf-8")
     with redirect_stdout(io.StringIO()) as printed:
-        code = command.main(["--compare", str(good), str(odd)])
+        code = main(["--compare", str(good), str(odd)])
     return code, printed.getvalue()
 
 

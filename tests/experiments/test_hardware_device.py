@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import experiments.hardware.__main__ as command
+from experiments.hardware.__main__ import main
 from experiments.hardware.device_fit import device_table, draw_device
 from hw_sim.chips.devices import load_device
 from tests.hw_sim.prices.hand_table import VERSION_4
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _run(*given: str) -> tuple[int, str]:
     with redirect_stdout(io.StringIO()) as printed:
-        code = command.main(list(given))
+        code = main(list(given))
     return code, printed.getvalue()
 
 

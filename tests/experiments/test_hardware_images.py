@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import experiments.hardware.__main__ as command
+from experiments.hardware.__main__ import main
 from experiments.hardware.job import Job, Outcome, network_of, run_job
 from experiments.hardware.settings import CONV, DEEP, NETWORKS, RIVALS, Settings, changed
 from experiments.tasks import Task, find_task, images_from_file
@@ -85,7 +85,7 @@ def test_rivals_take_part_on_every_chip(data: Path, tmp_path: Path) -> None:
     given = [word for setting in [*FEW, "bptt_steps=2"] for word in ("--set", setting)]
     place = ["--out", str(tmp_path / "out"), "--workers", "1", "--target", "20"]
     options = ["--network", CONV, "--data", str(data), "--seeds", "1", "--no-sweeps"]
-    assert command.main([*options, *given, *place]) == 0
+    assert main([*options, *given, *place]) == 0
     content = json.loads((tmp_path / "out" / "report.json").read_text())
     pairs = {(contest["substrate"], contest["rival"]) for contest in content["contests"]}
     assert pairs == set(product(CHIPS, RIVALS))
@@ -116,7 +116,7 @@ def test_a_network_without_rivals_has_costs_and_says_who_is_missing(
     given = [word for setting in FEW for word in ("--set", setting)]
     place = ["--out", str(tmp_path / "out"), "--workers", "1"]
     options = ["--network", CONV, "--data", str(data), "--seeds", "1", "--no-sweeps"]
-    assert command.main([*options, *given, *place]) == 0
+    assert main([*options, *given, *place]) == 0
     printed = capsys.readouterr().out
     assert "Missing: backprop and BPTT, which are not counted for this network" in printed
     content = json.loads((tmp_path / "out" / "report.json").read_text())
@@ -152,7 +152,7 @@ def test_what_is_no_convolutional_network_is_refused(
     given: list[str], message: str,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    assert command.main(["--network", CONV, *given]) == 2
+    assert main(["--network", CONV, *given]) == 2
     printed = capsys.readouterr().out
     assert printed.startswith("Error: ")
     assert message in printed

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import experiments.hardware.__main__ as command
 from engine.model.builders import looped_mlp
+from experiments.hardware.__main__ import main
 from experiments.hardware.contest import check_prices
 from experiments.hardware.throughput_tables import levels
 from hw_sim.chips.cells import CrossbarConfig
@@ -30,7 +30,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chips = ["--substrate", "crossbar", "--substrate", "spiking"]
     given = ["--data", str(folder / "clouds.npz"), *SMALL, *chips, "--no-sweeps", "--workers", "1"]
     sizes = ["--tiles", "4x3", "--neurons-per-core", "4"]
-    assert command.main([*given, *sizes, "--out", str(folder / "out")]) == 0
+    assert main([*given, *sizes, "--out", str(folder / "out")]) == 0
     return folder / "out"
 
 
@@ -103,6 +103,6 @@ def test_a_technology_without_the_area_of_tiles_is_refused_before_any_work() -> 
 @pytest.mark.parametrize("size", ["128", "0x4", "4x", "x", "-1x4", "4x4x4", "1.5x2"])
 def test_tiles_have_rows_and_columns(size: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
-        command.main([f"--tiles={size}"])
+        main([f"--tiles={size}"])
     assert stopped.value.code == 2
     assert f"'{size}' is not a number of rows and of columns" in capsys.readouterr().err

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import experiments.hardware.__main__ as command
 from engine.compiled.backend import NumbaBackend
 from engine.learning.checkpoint import save
 from engine.learning.predict import evaluate
 from engine.model.builders import conv_net, energy_transformer, looped_mlp
 from engine.model.params import Params, initial_params
 from experiments.hardware import own_network
+from experiments.hardware.__main__ import main
 from experiments.hardware.job import AsLoaded, Job, make_substrate, network_of, run_job
 from experiments.hardware.measured_job import NUDGES, run_any, training_of
 from experiments.hardware.own_network import OwnNetwork, find_network, token_task
@@ -48,7 +48,7 @@ def few_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _report(*given: str, out: Path) -> dict[str, object]:
     place = ["--out", str(out), "--workers", "1", "--seeds", "1", "--no-sweeps"]
-    assert command.main([*given, *SET, *place]) == 0
+    assert main([*given, *SET, *place]) == 0
     content: dict[str, object] = json.loads((out / "report.json").read_text())
     return content
 
@@ -195,7 +195,7 @@ def test_what_is_no_network_or_does_not_fit_is_refused(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     places = {path.stem: str(path) for path in folder.iterdir()}
-    assert command.main([word.format(**places) for word in given]) == 2
+    assert main([word.format(**places) for word in given]) == 2
     printed = capsys.readouterr().out
     assert printed.startswith("Error: ")
     assert message in printed
@@ -210,7 +210,7 @@ def test_a_chip_that_cannot_run_a_saved_network_is_named_before_any_work(
     network = conv_net((8, 8, 1), (2,), 10, activation="tanh")
     save(path, initial_params(network, np.random.default_rng(0)))
     given = ["--network", str(path), "--set", "crossbar.convert_each_step=false"]
-    assert command.main([*given, "--out", str(tmp_path / "out")]) == 2
+    assert main([*given, "--out", str(tmp_path / "out")]) == 2
     assert "is read at 16 positions, one after the other" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
 

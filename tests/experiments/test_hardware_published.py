@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import experiments.hardware.__main__ as command
+from experiments.hardware.__main__ import main
 from experiments.hardware.published import Quoted, isaac, loihi_keywords, publications
 from experiments.hardware.workloads import at_clock, forward_counts, spiking_step
 from hw_sim.prices.price import STATUSES
@@ -112,7 +112,7 @@ def test_loihi_lies_between_the_two_ways_to_read_its_measurement() -> None:
 
 def test_the_command_prints_every_figure_and_trains_nothing() -> None:
     with redirect_stdout(io.StringIO()) as printed:
-        assert command.main(["--published"]) == 0
+        assert main(["--published"]) == 0
     said = printed.getvalue()
     for figure in figures().values():
         assert figure.quantity in said

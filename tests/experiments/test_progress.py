@@ -1,7 +1,8 @@
-"""Progress of a command: bars on a terminal, lines now and then elsewhere."""
+"""Progress of a command: bars on a terminal, elsewhere a line for what is finished."""
 
 import io
 from functools import partial
+from pathlib import Path
 from threading import Event
 from threading import enumerate as enumerate_threads
 
@@ -37,12 +38,38 @@ def test_a_terminal_gets_a_bar_for_each_title():
         assert text in drawn
 
 
-def test_elsewhere_short_work_is_silent():
+def test_elsewhere_a_thousand_small_steps_are_silent():
     console = make_console(terminal=False)
     with progress_bars(console) as show:
         for done in range(50):
-            show("runs", done, 50, "")
+            show("batches", done, 5000, "")
     assert console.file.getvalue() == ""
+
+
+def test_elsewhere_every_finished_run_gets_its_line_at_once():
+    console = make_console(terminal=False)
+    with progress_bars(console) as show:
+        for done, note in (
+            (0, ""),
+            (0, "a runs"),
+            (1, "a is done"),
+            (1, "b runs"),
+            (2, "b is done"),
+        ):
+            show("runs", done, 2, note)
+    lines = console.file.getvalue().splitlines()
+    assert lines == ["runs: 1 of 2, a is done", "runs: 2 of 2, b is done"]
+
+
+def test_bars_are_drawn_by_commands_and_never_by_what_runs_in_a_worker():
+    room = Path(progress.__file__).parent
+    users = {
+        path.relative_to(room).as_posix()
+        for path in room.rglob("*.py")
+        if "progress_bars()" in path.read_text(encoding="utf-8")
+    }
+    apart = {"contest/live_table.py", "addition/train.py", "benchmark/__main__.py"}
+    assert {path for path in users - apart if not path.endswith("command.py")} == set()
 
 
 def test_elsewhere_long_work_gets_a_line_now_and_then(clock):

@@ -5,13 +5,14 @@ import sys
 
 import pytest
 
-import golden.__main__ as command
 from engine.arrays import FloatArray
 from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError
 from engine.model.builders import layered, looped_mlp
+from golden import command
+from golden.__main__ import main
 
 
 class WrongUnit(NumbaBackend):
@@ -61,7 +62,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_engine_passes_and_every_proof_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["--steps", "5"]) == 0
+    assert main(["--steps", "5"]) == 0
     printed = capsys.readouterr().out
     assert printed.rstrip().splitlines()[-1].startswith("Verdict: all ")
     assert "Failure" not in printed
@@ -78,7 +79,7 @@ def test_engine_passes_and_every_proof_is_printed(capsys: pytest.CaptureFixture[
 
 @pytest.mark.usefixtures("small")
 def test_small_run_passes_with_another_seed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["--steps", "4", "--seed", "11"]) == 0
+    assert main(["--steps", "4", "--seed", "11"]) == 0
     printed = capsys.readouterr().out
     steps = printed.split("## Gradient")[0]
     assert "| 4 | " in steps
@@ -88,7 +89,7 @@ def test_small_run_passes_with_another_seed(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.usefixtures("small")
 def test_wrong_unit_is_found_and_located(capsys: pytest.CaptureFixture[str]) -> None:
     backends = {"numba": command.BACKENDS["numba"], "wrong": WrongUnit}
-    assert command.main(["--steps", "2"], backends) == 1
+    assert main(["--steps", "2"], backends) == 1
     printed = capsys.readouterr().out
     assert "Failure: numba against wrong, float32: looped, capped (norm 0.95), initial" in printed
     assert "step 1, layer 'hidden', unit 0" in printed
@@ -97,7 +98,7 @@ def test_wrong_unit_is_found_and_located(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.usefixtures("small")
 def test_wrong_rule_fails_by_reference_and_by_gradient(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["--steps", "2"], {"wrong": WrongRule}) == 1
+    assert main(["--steps", "2"], {"wrong": WrongRule}) == 1
     printed = capsys.readouterr().out
     assert "initial, wrong, W_rec local rule: " in printed
     assert "Failure: gradient of looped, initial against BPTT" in printed
@@ -109,7 +110,7 @@ def test_wrong_rule_fails_by_reference_and_by_gradient(capsys: pytest.CaptureFix
 def test_backend_that_refuses_is_a_failure_in_one_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert command.main([], {"numba": NumbaBackend, "wrong": Refusing}) == 1
+    assert main([], {"numba": NumbaBackend, "wrong": Refusing}) == 1
     assert "Failure: stopped early: the substrate is on fire." in capsys.readouterr().out
 
 
@@ -117,7 +118,7 @@ def test_backend_that_refuses_is_a_failure_in_one_sentence(
 def test_same_seed_prints_the_same_report(capsys: pytest.CaptureFixture[str]) -> None:
     reports = []
     for seed in ("1", "1", "2"):
-        command.main(["--steps", "2", "--seed", seed], {"numba": NumbaBackend})
+        main(["--steps", "2", "--seed", seed], {"numba": NumbaBackend})
         reports.append(capsys.readouterr().out)
     assert reports[0] == reports[1]
     assert reports[0] != reports[2]
@@ -131,7 +132,7 @@ def test_senseless_number_is_refused(
     option: str, value: str, least: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
-        command.main([option, value])
+        main([option, value])
     assert stopped.value.code == 2
     sentence = f"argument {option}: '{value}' is not a whole number of at least {least}"
     assert sentence in capsys.readouterr().err

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import golden.__main__ as command
 from engine.arrays import FloatArray
 from engine.compiled.backend import NumbaBackend
 from engine.equilibrium import Clamped, Equilibrium, Relaxation
@@ -13,7 +12,8 @@ from engine.learning.estimator import centered
 from engine.model.builders import layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import Params
-from golden import report
+from golden import command, report
+from golden.__main__ import main
 from golden.bias import ORDERS, BiasOrder
 from golden.cases import Case, initial_case
 from golden.fidelity import BETA, eqprop_gradient
@@ -178,7 +178,7 @@ def test_the_verdict_counts_all_sections(
 ) -> None:
     sections = [GoldenSection("A", "x", 3, failures[:1]), GoldenSection("B", "y", 4, failures[1:])]
     monkeypatch.setattr(command, "run_sections", lambda *_: iter(sections))
-    assert command.main([]) == code
+    assert main([]) == code
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == verdict
     assert [line for line in lines if line.startswith("Failure")] == [

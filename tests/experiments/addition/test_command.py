@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
-import experiments.addition.__main__ as command
 from adapters.torch_arrays import present_devices
-from experiments.addition import data, evaluate, log, training_command
+from experiments.addition import command, data, evaluate, log, training_command
+from experiments.addition.__main__ import main
 from experiments.addition.checkpoint import save_checkpoint
 from experiments.addition.data import encode, holdout
 from experiments.addition.evaluate import answerer, benchmark, score
@@ -34,7 +34,7 @@ def saved(tmp_path):
 
 def test_train_writes_a_run_and_says_what_came_out(tmp_path, capsys):
     given = ["train", "--run-name", "it", "--out", str(tmp_path), *PUBLISHED, *SMALL]
-    assert command.main([*given, "--seed", "43"]) == 0
+    assert main([*given, "--seed", "43"]) == 0
     summary = json.loads((tmp_path / "it" / "summary.json").read_text())
     assert (summary["seed"], summary["params"], summary["steps"]) == (43, 456, 6)
     assert [row.step for row in read_metrics(tmp_path / "it" / "metrics.csv")] == [0, 3, 5]
@@ -43,7 +43,7 @@ def test_train_writes_a_run_and_says_what_came_out(tmp_path, capsys):
 
 def test_train_takes_a_curriculum_and_the_device_that_is_there(tmp_path):
     given = ["train", "--run-name", "it", "--out", str(tmp_path), *PUBLISHED, *SMALL]
-    assert command.main([*given, "--curriculum", "2:4,5:1", "--device", "auto"]) == 0
+    assert main([*given, "--curriculum", "2:4,5:1", "--device", "auto"]) == 0
     config = json.loads((tmp_path / "it" / "config.json").read_text())
     assert config["train"]["curriculum"] == [[2, 4], [5, 1]]
     assert config["device"] == present_devices()[0]
@@ -51,7 +51,7 @@ def test_train_takes_a_curriculum_and_the_device_that_is_there(tmp_path):
 
 def test_train_can_go_without_a_curriculum(tmp_path):
     given = ["train", "--run-name", "it", "--out", str(tmp_path), *PUBLISHED, *SMALL]
-    assert command.main([*given, "--curriculum", "none", "--sparse-share", "0.5"]) == 0
+    assert main([*given, "--curriculum", "none", "--sparse-share", "0.5"]) == 0
     config = json.loads((tmp_path / "it" / "config.json").read_text())
     assert config["train"]["curriculum"] == []
     assert config["train"]["sparse_share"] == 0.5
@@ -59,7 +59,7 @@ def test_train_can_go_without_a_curriculum(tmp_path):
 
 def test_train_of_several_seeds_reports_the_fraction(tmp_path, capsys):
     given = ["train", "--run-name", "many", "--out", str(tmp_path), *PUBLISHED, *SMALL]
-    assert command.main([*given, "--seed", "7", "--seeds", "2", "--workers", "1"]) == 0
+    assert main([*given, "--seed", "7", "--seeds", "2", "--workers", "1"]) == 0
     assert "0 of 2 seeds grokked" in capsys.readouterr().out
     group = json.loads((tmp_path / "many" / "summary.json").read_text())
     assert [run["seed"] for run in group["runs"]] == [7, 8]
@@ -69,7 +69,7 @@ def test_train_of_several_seeds_reports_the_fraction(tmp_path, capsys):
 
 def test_evaluate_counts_every_test_set_and_lists_the_failures(tmp_path, saved, capsys):
     output = tmp_path / "result.json"
-    assert command.main(["evaluate", str(saved), "--output", str(output)]) == 0
+    assert main(["evaluate", str(saved), "--output", str(output)]) == 0
     result = json.loads(output.read_text())
     assert list(result["per_seed"]) == [
         "41", "100", "200", "300", "400", "500", "999", "1234", "7777", "31415",
@@ -114,7 +114,7 @@ def test_the_benchmark_asks_for_the_test_parts_and_nothing_else():
 
 
 def test_predict_says_whether_it_was_right(saved, capsys):
-    code = command.main(["predict", "12", "34", "--checkpoint", str(saved)])
+    code = main(["predict", "12", "34", "--checkpoint", str(saved)])
     printed = capsys.readouterr().out
     assert printed.startswith("12 + 34 = ")
     assert code == (0 if "(right)" in printed else 1)
@@ -124,7 +124,7 @@ def test_predict_says_whether_it_was_right(saved, capsys):
 @pytest.mark.parametrize("operand", ["-1", "1e3", "10000000000", "\N{ARABIC-INDIC DIGIT FOUR}"])
 def test_an_operand_out_of_range_is_refused(saved, operand, capsys):
     with pytest.raises(SystemExit):
-        command.main(["predict", "1", operand, "--checkpoint", str(saved)])
+        main(["predict", "1", operand, "--checkpoint", str(saved)])
     assert "is not a whole number from 0 to 9999999999" in capsys.readouterr().err
 
 
@@ -142,7 +142,7 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(
     given, message, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    assert command.main(given) == 2
+    assert main(given) == 2
     printed = capsys.readouterr().out
     assert message in printed
     assert "Traceback" not in printed
@@ -161,7 +161,7 @@ def test_a_bad_published_checkpoint_is_refused_before_anything_is_trained(
     if content is not None:
         path.write_bytes(saved.read_bytes()[:-100] if content == b"cut" else content)
     out = tmp_path / "out"
-    assert command.main(["log", "--published", str(path), "--out", str(out)]) == 2
+    assert main(["log", "--published", str(path), "--out", str(out)]) == 2
     printed = capsys.readouterr().out
     assert printed.startswith("Error: ")
     assert str(path) in printed
@@ -177,7 +177,7 @@ def test_a_device_that_is_not_there_is_refused(saved, capsys):
         ["log", "--published", str(saved)],
         ["train", "--run-name", "x"],
     ):
-        assert command.main([*given, "--device", absent]) == 2
+        assert main([*given, "--device", absent]) == 2
         assert f"device '{absent}' is not on this machine" in capsys.readouterr().out
 
 
@@ -186,22 +186,22 @@ def test_an_interrupt_says_how_to_go_on_where_that_can_be(saved, monkeypatch, ca
         raise KeyboardInterrupt
 
     monkeypatch.setattr(training_command, "train_all", stop)
-    assert command.main(["train", "--run-name", "x"]) == 130
+    assert main(["train", "--run-name", "x"]) == 130
     assert "goes on from the last evaluation" in capsys.readouterr().out
     monkeypatch.setattr(command, "load_checkpoint", stop)
-    assert command.main(["evaluate", str(saved)]) == 130
+    assert main(["evaluate", str(saved)]) == 130
     assert capsys.readouterr().out == "Stopped.\n"
 
 
 def test_a_curriculum_that_cannot_be_read_is_refused(capsys):
     with pytest.raises(SystemExit):
-        command.main(["train", "--run-name", "x", "--curriculum", "three"])
+        main(["train", "--run-name", "x", "--curriculum", "three"])
     assert "'three' is not of the form 3:2000,6:5000" in capsys.readouterr().err
 
 
 def test_the_log_tells_what_its_runs_measured(tmp_path, saved, capsys):
     given = ["log", "--published", str(saved), "--out", str(tmp_path), "--train-steps", "2"]
-    assert command.main([*given, "--workers", "1"]) == 0
+    assert main([*given, "--workers", "1"]) == 0
     text = (tmp_path / "experiments_log.md").read_text()
     for seed in (43, 44):
         summary = json.loads((tmp_path / f"runs/repro_456_s{seed}/summary.json").read_text())
@@ -217,7 +217,7 @@ def test_the_log_tells_what_its_runs_measured(tmp_path, saved, capsys):
 
 def test_the_cell_command_reports_its_seeds(tmp_path, capsys):
     given = ["cell", "--seeds", "2", "--updates", "2", "--sums", "100", "--out", str(tmp_path)]
-    assert command.main(given) == 0
+    assert main(given) == 0
     content = json.loads((tmp_path / "cell.json").read_text())
     assert [result["seed"] for result in content["results"]] == [0, 1]
     assert {result["total"] for result in content["results"]} == {100}

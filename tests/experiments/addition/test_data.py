@@ -5,9 +5,6 @@ from hypothesis import strategies as st
 
 from adapters.torch_arrays import torch
 from experiments.addition.data import (
-    EOS,
-    LIMIT,
-    PAD,
     Holdout,
     Pairs,
     Sampler,
@@ -17,6 +14,7 @@ from experiments.addition.data import (
     prompts,
     right_digits,
 )
+from experiments.addition.sums import EOS, LIMIT, PAD
 
 OPERAND = st.integers(0, LIMIT - 1)
 

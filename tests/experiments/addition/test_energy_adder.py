@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-import experiments.addition.__main__ as command
+from experiments.addition.__main__ import main
 from experiments.addition.energy_adder import (
     BLANK,
     EnergySettings,
@@ -67,7 +67,7 @@ def test_both_methods_learn_digits_of_sums_they_never_saw(method):
 
 def test_the_command_compares_both_methods(tmp_path, capsys):
     given = ["energy", "--digits", "1", "--seeds", "1", "--updates", "2", "--workers", "1"]
-    assert command.main([*given, "--out", str(tmp_path)]) == 0
+    assert main([*given, "--out", str(tmp_path)]) == 0
     results = json.loads((tmp_path / "energy.json").read_text())["results"]
     assert [result["method"] for result in results] == [EQPROP, BACKPROP]
     assert "Backprop" in capsys.readouterr().out

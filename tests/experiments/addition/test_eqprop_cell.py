@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from engine.equilibrium import Relaxation
-from experiments.addition.data import LIMIT, Pairs
+from experiments.addition.data import Pairs
 from experiments.addition.eqprop_cell import (
     CellSettings,
     add,
@@ -12,6 +12,7 @@ from experiments.addition.eqprop_cell import (
     read,
     train_cell,
 )
+from experiments.addition.sums import LIMIT
 from tests.experiments.addition.addition_cases import random_pairs
 
 

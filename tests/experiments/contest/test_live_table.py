@@ -7,13 +7,13 @@ import time
 import pytest
 from rich.console import Console
 
-import experiments.parity.__main__ as command
 from experiments import progress
 from experiments.contest import jobs as contest_jobs
 from experiments.contest import live_table
 from experiments.contest.jobs import run_jobs
 from experiments.contest.live_table import LiveTable
-from experiments.parity import contestants
+from experiments.parity import command, contestants
+from experiments.parity.__main__ import main
 from experiments.parity.contestants import run_job
 from experiments.pool import PoolError
 from experiments.records import load_record
@@ -107,9 +107,9 @@ def test_a_cluster_of_two_workers_gives_the_records_of_one_machine(tmp_path, mon
     ) as cluster:
         address = cluster.scheduler_address
         assert address.startswith("tcp://")
-        assert command.main([*call, "--scheduler", address, "--out", str(tmp_path / "far")]) == 0
+        assert main([*call, "--scheduler", address, "--out", str(tmp_path / "far")]) == 0
     monkeypatch.setattr(contestants, "run_job", run_job)
-    assert command.main([*call, "--workers", "1", "--out", str(tmp_path / "near")]) == 0
+    assert main([*call, "--workers", "1", "--out", str(tmp_path / "near")]) == 0
     far, near = (sorted((tmp_path / name / "runs").iterdir()) for name in ("far", "near"))
     assert len(far) == 8
     assert [path.name for path in far] == [path.name for path in near]
@@ -125,7 +125,7 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(address, tmp_path, mon
     data = write_csv(tmp_path / "points.csv")
     out = tmp_path / "out"
     given = ["--data", str(data), "--scheduler", address, "--out", str(out)]
-    assert command.main(given) == 2
+    assert main(given) == 2
     gc.collect()  # Dask blocks if a client that failed is collected while the next one starts
     printed = capsys.readouterr().out
     assert printed.startswith(f"Error: no Dask scheduler answers at {address} (")
@@ -181,5 +181,8 @@ def test_without_a_terminal_a_line_now_and_then_says_how_far_runs_are(
     assert capsys.readouterr().err.startswith(line)
 
 
-def test_the_live_table_is_silent_without_a_terminal(tmp_path):
-    assert show(Console(file=io.StringIO(), force_terminal=False), tmp_path, finished=1) == ""
+def test_without_a_terminal_every_finished_run_is_a_line_on_stderr(tmp_path, capsys):
+    assert show(Console(file=io.StringIO(), force_terminal=False), tmp_path, finished=2) == ""
+    key = make_job("eqprop_looped").key
+    lines = [f"runs: {count} of 8, {key} is done\n" for count in (4, 5)]
+    assert capsys.readouterr().err == "".join(lines)

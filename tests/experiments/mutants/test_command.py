@@ -8,7 +8,8 @@ from textwrap import dedent
 
 import pytest
 
-from experiments.mutants import __main__ as command
+from experiments.mutants import command
+from experiments.mutants.__main__ import _parser, main
 from experiments.mutants.report import MutantCounts, tally
 
 ROOT = Path(__file__).parents[3]
@@ -61,7 +62,7 @@ def tree(tmp_path: Path) -> Path:
 
 def run(tree: Path, *arguments: str) -> int:
     fixed = ["--workers", "1", "--out", str(tree / "out")]
-    return command.main([*fixed, *arguments], tree, tree)
+    return main([*fixed, *arguments], tree, tree)
 
 
 def verdicts(tree: Path) -> dict[str, str]:
@@ -184,7 +185,7 @@ def test_a_sample_is_the_same_each_time_and_another_with_another_seed(tree: Path
     lists = command.load_lists(everything, tree)
 
     def sample(*arguments: str) -> list[str]:
-        options = command._parser().parse_args(["--sample", "4", *arguments])
+        options = _parser().parse_args(["--sample", "4", *arguments])
         return [mutant.id for mutant in command._asked(options, tree, everything, lists)]
 
     assert sample() == sample("--seed", "0")

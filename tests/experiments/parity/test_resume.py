@@ -1,7 +1,7 @@
 import pytest
 
-import experiments.parity.__main__ as command
-from experiments.parity import contestants
+from experiments.parity import command, contestants
+from experiments.parity.__main__ import main
 from experiments.parity.contestants import run_job
 from tests.experiments.parity.parity_cases import timeless, write_csv
 
@@ -23,7 +23,7 @@ class Calls:
         self.ran.clear()
         self.reported.clear()
         options = ["--data", str(self.data), "--out", str(self.out), "--epochs", str(epochs)]
-        return command.main([*options, "--seeds", "1", "--no-controls", "--workers", "1", *given])
+        return main([*options, "--seeds", "1", "--no-controls", "--workers", "1", *given])
 
     def run(self, job, watch):
         if len(self.ran) == self.interrupt_after:

@@ -5,8 +5,9 @@ from itertools import product
 
 import pytest
 
-import experiments.parity.__main__ as command
+from experiments.options import FIRST_SEED
 from experiments.parity import contestants, tune
+from experiments.parity.__main__ import main
 from experiments.parity.contestants import run_job
 from experiments.parity.roster import BASELINES, CONTESTANTS, CONTROLS
 from experiments.parity.settings import (
@@ -69,7 +70,7 @@ def test_tuning_has_seeds_of_its_own_and_keeps_off_the_test_part(task):
     jobs = tuning_jobs([task])
     seeds = {job.seed for job in jobs}
     assert seeds <= set(ADAPTED.get(task.name, {}).get("seeds", SEEDS))
-    assert max(seeds) < command.FIRST_SEED  # reported seeds count upwards from there
+    assert max(seeds) < FIRST_SEED  # reported seeds count upwards from there
     assert not any(job.final for job in jobs)
     assert len({job.key for job in jobs}) == len(jobs)
 
@@ -236,7 +237,7 @@ def tuning(small_grids, tmp_path, monkeypatch):
 
         monkeypatch.setattr(contestants, "run_job", spy)
         given = ["--tune", "--data", str(data), "--out", str(tmp_path / "out"), "--workers", "1"]
-        return command.main(given)
+        return main(given)
 
     call.out = tmp_path / "out"
     return call

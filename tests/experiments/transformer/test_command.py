@@ -15,8 +15,8 @@ from engine.equilibrium import Equilibrium
 from engine.learning.run import Run
 from engine.learning.training import Training
 from engine.model.params import Params, initial_params
-from experiments.transformer import __main__ as command
-from experiments.transformer import measures, report, training
+from experiments.transformer import command, measures, report, training
+from experiments.transformer.__main__ import _parser, main
 from experiments.transformer.measures import examine, held_out
 from experiments.transformer.outcomes import TransformerOutcome, load_outcome, run_job, save_outcome
 from experiments.transformer.parts import readout_of
@@ -82,11 +82,11 @@ def tiny(monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, TransformerOutcome
 
 def _call(folder: Path, *options: str) -> int:
     tiny = ["--vocab", "3", "--length", "5", "--seeds", "1", "--workers", "1"]
-    return command.main([*tiny, *options, "--out", str(folder)])
+    return main([*tiny, *options, "--out", str(folder)])
 
 
 def _jobs(*options: str) -> list[TransformerJob]:
-    return command._jobs(command._parser().parse_args(options))
+    return command._jobs(_parser().parse_args(options))
 
 
 def test_an_outcome_is_read_back_as_it_was(
@@ -279,7 +279,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
 ) -> None:
     assert _call(tmp_path, "--task", "riddle") == 2
     assert "there is no task 'riddle'; known: reversal" in capsys.readouterr().out
-    assert command.main(["--length", "1", "--vocab", "3", "--out", str(tmp_path)]) == 2
+    assert main(["--length", "1", "--vocab", "3", "--out", str(tmp_path)]) == 2
     assert "lets no token see another" in capsys.readouterr().out
 
 

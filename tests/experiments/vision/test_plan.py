@@ -4,24 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-import experiments.vision.__main__ as command
 from experiments.contest.grid import grid_points
 from experiments.contest.summary import summarise
+from experiments.options import FIRST_SEED
+from experiments.vision.choices import DEEP, FULL, NETWORKS, SHALLOW, VISION_TASKS
 from experiments.vision.roster import (
     BACKPROP,
     BPTT,
     CONTESTANTS,
-    DEEP,
     EQPROP,
-    FULL,
     GOALS,
-    SHALLOW,
     VISION,
-    VISION_TASKS,
     WITHOUT_BPTT,
     roster_for,
 )
-from experiments.vision.settings import BUDGETS, CHOSEN, NETWORKS, USER_BUDGET, settings_for
+from experiments.vision.settings import BUDGETS, CHOSEN, USER_BUDGET, settings_for
 from experiments.vision.tune import (
     GRID,
     LARGE,
@@ -69,7 +66,7 @@ def test_backprop_has_the_grid_of_eqprop_and_seeds_that_are_not_reported(task):
     jobs = tuning_jobs([task], {})
     assert len({job.key for job in jobs}) == len(jobs)
     assert {job.seed for job in jobs} <= set(SEEDS)
-    assert max(SEEDS) < command.FIRST_SEED
+    assert max(SEEDS) < FIRST_SEED
     assert not any(job.final for job in jobs)
     points = list(grid_points(GRID))
     for name in contestants_on(task.name):

@@ -1,0 +1,109 @@
+"""The work of the parity command: what is run, compared, tuned and printed."""
+
+import argparse
+import hashlib
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from engine.errors import EngineError
+from experiments.contest.finish import KEPT, Crew, finish
+from experiments.contest.grid import print_chosen
+from experiments.contest.report_files import FILES
+from experiments.machine import describe_machine
+from experiments.options import FIRST_SEED
+from experiments.output import prepare_output
+from experiments.parity.contestants import ParityJob, compile_kernels
+from experiments.parity.report_files import print_summary, write_report
+from experiments.parity.roster import CONTESTANTS, CONTROLS
+from experiments.parity.settings import BEST_BASELINE, settings_for
+from experiments.parity.tune import afterwards_jobs, best_baselines, choose, tuning_jobs
+from experiments.records import write_text
+from experiments.shell import guarded, make_console
+from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
+
+OFFLINE = ("digits", "cartpole", "acrobot")
+"""Tasks that need no download."""
+
+
+def run(options: argparse.Namespace, given: Sequence[str]) -> int:
+    """Do what the options ask for; return the exit code."""
+    console = make_console()
+
+    def work() -> int:
+        if options.tune:
+            tune(options, console)
+        else:
+            compare(options, shlex.join(["python", "-m", "experiments.parity", *given]), console)
+        return 0
+
+    return guarded(work, console, (EngineError, TaskError), KEPT)
+
+
+def compare(options: argparse.Namespace, command: str, console: Console) -> None:
+    """Do the runs that are not done yet, write the report and print its tables."""
+    names = [*CONTESTANTS, *([] if options.no_controls else CONTROLS)]
+    jobs = []
+    for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
+        for task in _tasks(options):
+            for name in names:
+                settings = settings_for(task.name, name)
+                if options.epochs is not None:
+                    settings = replace(settings, epochs=options.epochs)
+                jobs.append(_marked(ParityJob(task, name, seed, settings), options.data))
+    prepare_output(options.out, *FILES)
+    records = finish(jobs, options.out / "runs", _crew(options, console))
+    summary = write_report(
+        records,
+        options.out,
+        best_baseline=BEST_BASELINE,
+        command=command,
+        machine=describe_machine(),
+    )
+    print_summary(summary, console)
+    console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
+
+
+def tune(options: argparse.Namespace, console: Console) -> None:
+    """Try every point of the grids on the validation split and print the best."""
+    tasks, folder = _tasks(options), options.out / "tuning"
+    prepare_output(options.out, "tuning.json")
+    crew = _crew(options, console)
+    jobs = [_marked(job, options.data) for job in tuning_jobs(tasks)]
+    pairs = list(zip(jobs, finish(jobs, folder, crew), strict=True))
+    jobs = [_marked(job, options.data) for job in afterwards_jobs(tasks, choose(pairs))]
+    pairs += zip(jobs, finish(jobs, folder, crew), strict=True)
+    chosen = choose(pairs)
+    print_chosen(chosen, console)
+    best = best_baselines(chosen)
+    console.print(f"Best backprop baseline: {best}")
+    path = options.out / "tuning.json"
+    write_text(path, json.dumps({"chosen": chosen, "best_baseline": best}, indent=1))
+    console.print(f"All of it: {path}", soft_wrap=True)
+    console.print("To use it, enter it in experiments/parity/settings.py.")
+
+
+def _crew(options: argparse.Namespace, console: Console) -> Crew:
+    return Crew(
+        options.out, options.workers, options.fresh, console, compile_kernels, options.scheduler
+    )
+
+
+def _tasks(options: argparse.Namespace) -> list[Task]:
+    names = list(TASKS) if options.tasks == ["all"] else options.tasks
+    if names is None:
+        names = [] if options.data else list(OFFLINE)
+    tasks = [find_task(name) for name in dict.fromkeys(names)]
+    return [*tasks, *([task_from_file(options.data)] if options.data else [])]
+
+
+def _marked(job: ParityJob, data: Path | None) -> ParityJob:
+    """Mark a job on a user's file with its checksum, so that other contents are another run."""
+    if job.task.name in TASKS or data is None or not data.is_file():
+        return job
+    checksum = hashlib.sha256(data.read_bytes()).hexdigest()
+    return replace(job, settings=replace(job.settings, data=checksum))

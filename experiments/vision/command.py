@@ -1,0 +1,128 @@
+"""The work of the vision command: what is run, compared, tuned and printed."""
+
+import argparse
+import hashlib
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from joblib import cpu_count
+from rich.console import Console
+
+from adapters.torch_arrays import pick_device
+from engine.errors import EngineError
+from experiments.contest.finish import KEPT, Crew, finish
+from experiments.contest.grid import print_chosen
+from experiments.contest.report_files import FILES
+from experiments.machine import describe_machine
+from experiments.options import FIRST_SEED
+from experiments.output import prepare_output
+from experiments.records import write_text
+from experiments.shell import guarded, make_console
+from experiments.tasks import MissingDataError, Task, TaskError, find_task, images_from_file
+from experiments.vision.choices import FULL, NETWORKS, VISION_TASKS
+from experiments.vision.contestants import VisionJob, compile_kernels
+from experiments.vision.report import TABLE, print_summary, write_report
+from experiments.vision.settings import settings_for
+from experiments.vision.tune import choose, contestants_on, tuning_jobs
+
+USUAL, STAND_IN = "fashion_mnist_10k", "digits"
+
+
+def run(options: argparse.Namespace, given: Sequence[str]) -> int:
+    """Do what the options ask for; return the exit code."""
+    console = make_console()
+
+    def work() -> int:
+        if options.device is not None:
+            pick_device(options.device, "float32")  # or a sentence that it is not here
+        if options.tune:
+            tune(options, console)
+        else:
+            compare(options, shlex.join(["python", "-m", "experiments.vision", *given]), console)
+        return 0
+
+    return guarded(work, console, (EngineError, TaskError), KEPT)
+
+
+def compare(options: argparse.Namespace, command: str, console: Console) -> None:
+    """Do the runs that are not done yet, write the report and print its tables."""
+    prepare_output(options.out, *FILES, TABLE)
+    tasks, overrides = _tasks(options, console), _overrides(options)
+    jobs = []
+    for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
+        for task in tasks:
+            for name in contestants_on(task.name):
+                settings = replace(settings_for(task.name, name), **overrides)
+                jobs.append(_marked(VisionJob(task, name, seed, settings), options.data))
+    _check_networks(jobs)
+    records = finish(jobs, options.out / "runs", _crew(options, console))
+    summary = write_report(records, options.out, command, describe_machine())
+    print_summary(records, summary, console)
+    console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
+    console.print(f"The table for a README: {options.out / TABLE}", soft_wrap=True)
+
+
+def tune(options: argparse.Namespace, console: Console) -> None:
+    """Try every point of the grids on the validation split and print the best."""
+    path = options.out / "tuning.json"
+    prepare_output(options.out, path.name)
+    tasks, overrides = _tasks(options, console), _overrides(options)
+    folder, crew = options.out / "tuning", _crew(options, console)
+    jobs = [_marked(job, options.data) for job in tuning_jobs(tasks, overrides)]
+    _check_networks(jobs)
+    chosen = choose(zip(jobs, finish(jobs, folder, crew), strict=True))
+    print_chosen(chosen, console)
+    write_text(path, json.dumps({"chosen": chosen}, indent=1))
+    console.print(f"All of it: {path}", soft_wrap=True)
+    console.print("To use it, enter it in experiments/vision/settings.py.")
+
+
+def _crew(options: argparse.Namespace, console: Console) -> Crew:
+    shared = options.device in ("cuda", "mps")  # one device for all
+    workers = options.workers or (1 if shared else cpu_count())
+    return Crew(options.out, workers, options.fresh, console, compile_kernels)
+
+
+def _tasks(options: argparse.Namespace, console: Console) -> list[Task]:
+    names = [*(options.tasks or ()), *(FULL if options.full else ())]
+    tasks = [find_task(name, VISION_TASKS) for name in dict.fromkeys(names)]
+    if options.data:
+        tasks.append(images_from_file(options.data))
+    return tasks or [_usual_task(console)]
+
+
+def _usual_task(console: Console) -> Task:
+    """Return the task of a call without any, or the one that stands in for it."""
+    try:
+        VISION_TASKS[USUAL].load(FIRST_SEED)
+    except MissingDataError as error:
+        console.print(
+            f"Digits of 8x8 pixels stand in for Fashion-MNIST, since {error}", soft_wrap=True
+        )
+        return VISION_TASKS[STAND_IN]
+    return VISION_TASKS[USUAL]
+
+
+def _overrides(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what the options change in every setting."""
+    layers = NETWORKS[options.network] if options.network else None
+    given = {"epochs": options.epochs, "device": options.device, "layers": layers}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _check_networks(jobs: Sequence[VisionJob]) -> None:
+    """Refuse images that a network cannot take, before anything is trained."""
+    for job in {job.task.name: job for job in jobs}.values():
+        _ = job.network
+
+
+def _marked(job: VisionJob, data: Path | None) -> VisionJob:
+    """Mark a job on a user's file with its checksum, so that other contents are another run."""
+    if job.task.name in VISION_TASKS or data is None or not data.is_file():
+        return job
+    checksum = hashlib.sha256(data.read_bytes()).hexdigest()
+    return replace(job, settings=replace(job.settings, data=checksum))

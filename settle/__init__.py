@@ -1,0 +1,1 @@
+"""The `settle` command: one name for all commands, and a doctor that says what is installed."""
