@@ -1,6 +1,7 @@
 """What the options of the commands share: how they are declared, read and refused."""
 
 import argparse
+import math
 import os
 import sys
 import unicodedata
@@ -101,6 +102,17 @@ seed_number = whole(0, 2**31 - 1)
 """The seed of a random generator, whichever library has it."""
 seed_count = whole(1, 10_000)
 worker_count = whole(1, 1024)
+
+
+def positive_number(text: str) -> float:
+    """Return a finite number above zero, for `type=` of an option."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0.0):
+        raise argparse.ArgumentTypeError(f"'{text[:MOST_DIGITS]}' is not a number above zero")
+    return value
 
 
 def plain_name(text: str) -> str:

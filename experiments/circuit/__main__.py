@@ -27,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
         return code
 
-    return guarded(work, make_console(), (EngineError, TaskError), "Nothing was written.")
+    return guarded(
+        work, make_console(), (EngineError, TaskError), "Files of what was finished are kept."
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -18,7 +18,7 @@ from adapters.spice_netlist import Parts, SpiceError, check_circuit, run_netlist
 from engine import NumbaBackend, Params, Relaxation, load
 from engine.arrays import FloatArray
 from engine.learning.predict import checked_data
-from experiments.options import add_out, named_path, whole
+from experiments.options import add_out, named_path, positive_number, whole
 from experiments.output import prepare_output
 from experiments.records import write_text
 from experiments.shell import make_console
@@ -44,18 +44,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--task", metavar="NAME", help=f"or the test part of a task: {', '.join(TASKS)}")
     add("--samples", nargs="+", type=whole(0, 10**9), default=[0], metavar="K", help="which (0)")
-    add("--beta", type=_positive, default=0.1, metavar="B", help="nudge, in siemens (0.1)")
+    add("--beta", type=positive_number, default=0.1, metavar="B", help="nudge, in siemens (0.1)")
     add("--diode", choices=("ideal", "shockley"), default="ideal", help="(ideal)")
     add(
         "--saturation",
-        type=_positive,
+        type=positive_number,
         default=1e-14,
         metavar="A",
         help="of a diode (1e-14)",
     )
-    add("--emission", type=_positive, default=1.0, metavar="N", help="of a diode (1)")
-    add("--source-resistance", type=_positive, default=0.0, metavar="OHM", help="of each input")
-    add("--wire-resistance", type=_positive, default=0.0, metavar="OHM", help="of each conductance")
+    add("--emission", type=positive_number, default=1.0, metavar="N", help="of a diode (1)")
+    add(
+        "--source-resistance",
+        type=positive_number,
+        default=0.0,
+        metavar="OHM",
+        help="of each input",
+    )
+    add(
+        "--wire-resistance",
+        type=positive_number,
+        default=0.0,
+        metavar="OHM",
+        help="of each conductance",
+    )
     add_out(parser, "results/spice")
 
 
@@ -158,13 +170,3 @@ def _table(
                     voltages = f"{engine[row, unit]:.12g}", f"{spice[row, unit]:.12g}"
                     writer.writerow((phase, sample, f"n{k}_{j}", layer, *voltages))
     return text.getvalue()
-
-
-def _positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    if not (np.isfinite(value) and value > 0.0):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number above zero")
-    return value

@@ -2,7 +2,8 @@
 
 The settings were chosen on the validation part of MNIST, with 6,000 and 20,000 of its training
 images. With --hold-out validation the test part is not looked at. Each seed's network is saved as
-`circuit-SEED.npz`, which `python -m experiments.circuit spice` takes.
+`circuit-SEED.npz`, which `python -m experiments.circuit spice` takes. With --spice the voltages of
+every phase, in training and in the end, are those that ngspice finds: the circuit is in the loop.
 """
 
 import argparse
@@ -12,8 +13,11 @@ import time
 import numpy as np
 from rich.console import Console
 
+from adapters.spice_backend import SpiceBackend
+from adapters.spice_netlist import Parts
 from engine import (
     Adam,
+    Backend,
     Network,
     NumbaBackend,
     Params,
@@ -26,7 +30,7 @@ from engine import (
 from engine import resistive as circuit_of
 from engine.learning.run import Epoch
 from experiments.machine import describe_machine
-from experiments.options import add_out, positive, seed_count
+from experiments.options import add_out, positive, positive_number, seed_count
 from experiments.output import prepare_output
 from experiments.progress import progress_bars
 from experiments.records import write_text
@@ -66,6 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--epochs", type=positive, default=20, metavar="N", help="passes over the data (20)")
     add("--batch-size", type=positive, default=32, metavar="N", help="samples of an update (32)")
     add("--samples", type=positive, metavar="N", help="train on so many samples alone")
+    add("--spice", choices=("ideal", "shockley"), help="relax by ngspice, with diodes of this kind")
+    add("--saturation", type=positive_number, default=1e-14, metavar="A", help="of a diode (1e-14)")
+    add("--emission", type=positive_number, default=1.0, metavar="N", help="of a diode (1)")
     add("--hold-out", choices=("test", "validation"), default="test", help="what is judged by")
     add("--seeds", type=seed_count, default=1, metavar="N", help=f"seeds from {FIRST_SEED} on (1)")
     add_out(parser, "results/circuit")
@@ -104,7 +111,12 @@ def _train(
     x, y = split.x_train[: options.samples], split.y_train[: options.samples]
     params = initial_params(network, np.random.default_rng(seed))
     training = settings(params, options.epochs, options.batch_size, seed)
-    backend, began, busy = NumbaBackend(network, params), time.perf_counter(), time.process_time()
+    backend: Backend = NumbaBackend(network, params)
+    if options.spice is not None:
+        backend = SpiceBackend(
+            network, params, Parts(options.spice, options.saturation, options.emission)
+        )
+    began, busy = time.perf_counter(), time.process_time()
 
     def tell(epoch: Epoch) -> None:
         console.print(f"seed {seed}, epoch {epoch.number}: {epoch.summary()}", soft_wrap=True)
@@ -129,6 +141,7 @@ def _train(
     )
     return {
         "seed": seed,
+        "relaxed by": f"ngspice, {options.spice} diodes" if options.spice else "the engine",
         "judged by": str(options.hold_out),
         "samples": len(x),
         "accuracy": accuracy,
