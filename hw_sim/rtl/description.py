@@ -10,8 +10,9 @@ from hw_sim.chips.fixed_point import ODDS_FRACTION, formats
 from hw_sim.rtl.plan import ERRORS, GAIN_BITS, BlockPlace, CoreRows, Plan
 
 MODULES = (
-    "saturate", "round_shift", "word_memory", "table_rom", "word_select", "core_logic", "neuron_core", "xorshift",
-    "update_unit", "weight_walk", "activation_unit", "nudge_unit", "softmax_unit", "control",
+    "saturate", "round_shift", "word_memory", "table_rom", "word_select", "core_logic",
+    "neuron_core", "xorshift", "update_unit", "weight_walk", "activation_unit", "nudge_unit",
+    "softmax_unit", "control",
 )  # fmt: skip
 """Of every chip, each in a file of its name."""
 CHIP = "settle_chip"
