@@ -18,6 +18,7 @@ from engine.equilibrium import Relaxation
 from engine.learning import checkpoint
 from engine.model.network import Network
 from engine.model.params import Params
+from experiments.circuit.gates import make_gates
 from experiments.options import add_out, named_path, positive, seed_number, whole
 from experiments.output import prepare_output
 from experiments.records import write_text
@@ -31,9 +32,11 @@ from hw_sim.rtl.plan import Plan, RtlError, check_weights
 from hw_sim.rtl.rehearsal import Rehearsal
 from hw_sim.rtl.schedule import Schedule
 from hw_sim.rtl.simulation import Comparison, missing_simulator, simulate
+from hw_sim.rtl.synthesis import missing_synthesiser
 
 FOLDER = "verilog"
 """Below `--out`."""
+TECHNOLOGY = "technology.toml"
 SAMPLES = 4
 """How many are rehearsed, unless others are asked for."""
 LARGEST_FILE = 1 << 30
@@ -75,6 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lr", type=float, default=0.0625, help="a power of two (0.0625)")
     parser.add_argument("--free-steps", type=positive, default=30, help="at most (30)")
     parser.add_argument("--nudged-steps", type=positive, default=10, help="at most (10)")
+    parser.add_argument(
+        "--synthesise", action="store_true",
+        help="make gates of a core with yosys, measure their energy, write technology.toml",
+    )  # fmt: skip
     parser.add_argument("--seed", type=seed_number, default=0, help="of what is random (0)")
     add_out(parser, "results/circuit")
 
@@ -97,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
     )  # fmt: skip
     schedule.check(plan, len(x))
     design, folder = chip_files(plan), options.out / FOLDER
-    prepare_output(folder, *design)
+    prepare_output(folder, *design, TECHNOLOGY)
     rehearsal = _rehearsed(plan, params, schedule, x, y, options.seed)
     texts = design | rehearsal.bench_files()
     for name, text in texts.items():
@@ -111,7 +118,10 @@ def run(options: argparse.Namespace) -> int:
     if missing:
         console.print(f"Not simulated: {missing}", soft_wrap=True)
         return 0
-    return _show(simulate(folder, texts), rehearsal, console)
+    code = _show(simulate(folder, texts), rehearsal, console)
+    if options.synthesise:
+        _synthesise(plan, params, schedule, (x, y), folder, console)
+    return code
 
 
 _WIDTHS = ("state_bits", "weight_bits", "accumulator_bits", "table_bits")
@@ -127,6 +137,31 @@ def _rehearsed(
     rehearsal.visit(x, y, update)
     rehearsal.train(x, y)
     return rehearsal
+
+
+def _synthesise(
+    plan: Plan,
+    params: Params,
+    schedule: Schedule,
+    samples: tuple[FloatArray, FloatArray],
+    folder: Path,
+    console: Console,
+) -> None:
+    """Measure the gates of a core and write them as a technology, or say what is missing."""
+    missing = missing_synthesiser()
+    if missing:
+        console.print(f"Not synthesised: {missing}", soft_wrap=True)
+        return
+    gates = make_gates(plan, params, schedule, *samples)
+    for table in gates.tables():
+        console.print(rich_table(table, console.width))
+    console.print(
+        f"Compared {gates.gross.compared:,} words at the outputs of the gates with those of the "
+        f"core: {gates.gross.differ:,} differ.",
+        soft_wrap=True,
+    )
+    write_text(folder / TECHNOLOGY, gates.technology)
+    console.print(f"Written: {folder / TECHNOLOGY}", soft_wrap=True)
 
 
 def _show(found: Comparison, rehearsal: Rehearsal, console: Console) -> int:

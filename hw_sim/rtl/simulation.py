@@ -59,9 +59,9 @@ def simulate(
     """Compile the design that lies in a folder, and run its test bench there."""
     program = f"{BENCH}.vvp"
     sources = sorted(name for name in design if name.endswith(".v"))
-    _run([COMPILER, "-g2005", "-Wall", "-s", BENCH, "-o", program, *sources], folder, longest_s)
+    run_tool([COMPILER, "-g2005", "-Wall", "-s", BENCH, "-o", program, *sources], folder, longest_s)
     try:
-        printed = _run([RUNNER, "-n", program], folder, longest_s)
+        printed = run_tool([RUNNER, "-n", program], folder, longest_s)
     finally:
         (folder / program).unlink(missing_ok=True)
     kinds = {name: (int(words), int(wrong)) for name, words, wrong in VERDICT.findall(printed)}
@@ -71,7 +71,8 @@ def simulate(
     return Comparison(kinds, (int(clipped[1]), int(clipped[2])), int(cycles[1]), printed)
 
 
-def _run(command: list[str], folder: Path, longest_s: float) -> str:
+def run_tool(command: list[str], folder: Path, longest_s: float) -> str:
+    """Return what a tool prints, or say in a sentence that it failed."""
     try:
         done = subprocess.run(
             command, cwd=folder, timeout=longest_s, capture_output=True, text=True, check=False

@@ -9,7 +9,7 @@ module test_bench;
     localparam MOST_CYCLES = @MOST_CYCLES@;  // of a command; more is a chip that hangs
 
     reg clk = 1'b0;
-    always #5 clk = ~clk;
+    always #50 clk = ~clk;  // slower than the gates of any width
 
     // A command: what, gain, steps, tolerance, negate, two learning rates, seed; then what it ends
     // with: steps, gap, and how many accumulators and weights were clipped so far.
@@ -51,6 +51,7 @@ module test_bench;
     stream_check #(.WIDTH(WEIGHT), .COUNT(@WEIGHTS@), .FILE("weights.hex"), .NAME("weight"))
         weights (.clk(clk), .seen(weight_seen), .word(weight_word));
 
+    event over;  // for whoever watches beside
     integer k;
     integer accumulators_clipped = 0, weights_clipped = 0, cycles = 0, busy_cycles = 0;
     always @(posedge clk) begin
@@ -95,7 +96,8 @@ module test_bench;
             $display("clipped: %0d accumulators, %0d weights", accumulators_clipped,
                 weights_clipped);
             $display("cycles: %0d", busy_cycles);
-            $finish;
+            -> over;
+            #1 $finish;
         end
     endtask
 

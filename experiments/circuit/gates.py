@@ -1,0 +1,105 @@
+"""A core in the gates of an open library: what it is, what it takes, and its price."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from engine.arrays import FloatArray
+from engine.model.params import Params
+from experiments.reporting.document import Table
+from hw_sim.prices.technology import shipped_technologies
+from hw_sim.rtl.activity import LEARNS, RESTS, SETTLES, Activity, measure
+from hw_sim.rtl.description import chip_files
+from hw_sim.rtl.plan import Plan, RtlError
+from hw_sim.rtl.rehearsal import Rehearsal
+from hw_sim.rtl.schedule import Schedule
+from hw_sim.rtl.simulation import write_files
+from hw_sim.rtl.synthesis import Synthesis, synthesise
+from hw_sim.rtl.technology import BASE, NODE, technology_text
+
+CORE = "core_logic"
+DOES = {
+    SETTLES: "a cycle in which it multiplies and adds to settle",
+    LEARNS: "a cycle in which it multiplies and adds to learn",
+    RESTS: "a cycle in which it waits, with its clock",
+}
+
+
+@dataclass(frozen=True)
+class Gates:
+    """A core as gates, and its activity with delays and without."""
+
+    plan: Plan
+    synthesis: Synthesis
+    gross: Activity
+    net: Activity
+
+    @property
+    def technology(self) -> str:
+        """The text of a technology file."""
+        return technology_text(self.plan, self.synthesis, self.gross, self.net)
+
+    def tables(self) -> tuple[Table, Table]:
+        """Return what the core is and takes, and its product beside that of op-count tables."""
+        made = self.synthesis
+        size = (
+            ("cells", f"{sum(made.cells.values()):,}"),
+            ("area of the cells", f"{made.area_um2:,.0f} um2"),
+            ("leakage", f"{made.leakage_nw:.3g} nW"),
+            ("longest path", f"{made.delay_ps / 1000:.2f} ns"),
+        )
+        rows = tuple((name, value, "") for name, value in size)
+        rows += tuple(
+            (
+                f"{about} ({self.gross.cycles[what]:,} of them)",
+                f"{self.gross.energy_pj[what]:.1f} pJ",
+                f"{self.net.energy_pj[what]:.1f} pJ",
+            )
+            for what, about in DOES.items()
+        )
+        title = f"The logic of one core in OSU {NODE}, without memories and wires"
+        return (
+            Table(title, ("", "with delays", "without"), rows),
+            Table("A product, and what it takes", ("technology", "value", "range"), self._prices()),
+        )
+
+    def _prices(self) -> tuple[tuple[str, ...], ...]:
+        config, gross, net = self.plan.config, self.gross.energy_pj, self.net.energy_pj
+        bits = (config.weight_bits * config.state_bits) ** 0.5
+        parameters = {"multiplier_bits": bits}
+        counted = shipped_technologies()[BASE].price_at("energy", "mac", parameters)
+        table = [end * 1e12 for end in (counted.value, counted.low, counted.high)]
+        return (
+            (
+                f"these gates, {NODE}, above rest",
+                f"{gross[SETTLES] - gross[RESTS]:.1f} pJ",
+                f"{net[SETTLES] - net[RESTS]:.1f} pJ without delays",
+            ),
+            (f"op-count table, {BASE}", f"{table[0]:.2f} pJ", f"{table[1]:.2f} to {table[2]:.2f}"),
+        )
+
+
+def make_gates(
+    plan: Plan, params: Params, schedule: Schedule, x: FloatArray, y: FloatArray
+) -> Gates:
+    """Synthesise a core, and run its gates beside it while the chip learns one sample."""
+    rehearsal = Rehearsal(plan, params, schedule)
+    rehearsal.train(x[:1], y[:1])
+    design = chip_files(plan) | rehearsal.bench_files()
+    config = plan.config
+    widths = {
+        "WORD": plan.word_bits, "OWN": config.state_bits + 1, "WEIGHT": config.weight_bits,
+        "ACC": config.accumulator_bits, "TRACE": plan.trace_bits,
+    }  # fmt: skip
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        write_files(folder, design)
+        synthesis = synthesise(CORE, widths, folder)
+        gross, net = (measure(folder, design, synthesis, delays) for delays in (True, False))
+    for activity in (gross, net):
+        if activity.differ:
+            raise RtlError(
+                f"{activity.differ:,} of {activity.compared:,} words at the outputs of the gates "
+                "are not those of the core."
+            )
+    return Gates(plan, synthesis, gross, net)
