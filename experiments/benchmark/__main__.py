@@ -1,9 +1,10 @@
 """Measure the speed of Settle as ratios inside one interleaved run.
 
-Five parts: `floor`, a relaxation against its bare matrix products; `epoch`, training against
+Seven parts: `floor`, a relaxation against its bare matrix products; `epoch`, training against
 backprop, with the multiply-adds of both; `defaults`, the same with no settings; `growth`, time and
 memory against steps, width, depth and batch; `convolution`, training networks of images against
-backprop and against EqProp in plain torch operations.
+backprop and against EqProp in plain torch operations; `prediction`, what an answer takes, against
+bare products and a perceptron; `parallel`, training in two processes, and a model of a step.
 
 With `--against` it times another version of Settle and this one in turns instead, and says of each
 row whether this one is faster or slower.
@@ -50,6 +51,9 @@ from experiments.benchmark.growth import (
     measure_first_step,
     measure_growth,
 )
+from experiments.benchmark.parallel import QUICK as QUICK_PARALLEL
+from experiments.benchmark.parallel import ParallelSize, measure_parallel
+from experiments.benchmark.prediction import ROUNDS, measure_prediction
 from experiments.benchmark.report import BenchmarkResults, print_results, write_report
 from experiments.benchmark.timing import TimingEffort
 from experiments.options import add_out, command_parser, parse, worker_count
@@ -58,7 +62,7 @@ from experiments.progress import progress_bars
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, TaskError
 
-PARTS = ("floor", "epoch", "defaults", "growth", "convolution")
+PARTS = ("floor", "epoch", "defaults", "growth", "convolution", "prediction", "parallel")
 QUICK_GRID = Grid((64, 256), (16, 128), ((256, 128),), TimingEffort(0.2, fewest=3, most=20))
 QUICK_CONTESTS = (DIGITS,)
 QUICK_IMAGES = (SMALL,)
@@ -121,7 +125,7 @@ def run_parts(
         grid = QUICK_GRID if options.quick else Grid()
         cells, notes = measure_floor(grid, threads, on_note)
         measured = replace(measured, cells=cells)
-    if {"epoch", "defaults"} & set(options.part):
+    if {"epoch", "defaults", "prediction"} & set(options.part):
         contest, split, absent = find_contest(QUICK_CONTESTS if options.quick else CONTESTS)
         notes += absent
         title = TASKS[contest.task].title
@@ -132,6 +136,10 @@ def run_parts(
         if "defaults" in options.part:
             found = measure_defaults(contest, split, threads, on_note)
             measured = replace(measured, defaults=found)
+        if "prediction" in options.part:
+            rounds = QUICK_GRID.effort.fewest if options.quick else ROUNDS
+            answers = measure_prediction(contest, split, on_note, rounds)
+            measured = replace(measured, predictions=answers)
     if "growth" in options.part:
         sweep = QUICK if options.quick else WHOLE
         points = measure_growth(sweep, threads[0], on_note)
@@ -143,6 +151,9 @@ def run_parts(
         images = [race for c, s in contests for race in measure_images(c, s, threads, on_note)]
         swept = measure_sweeps(SWEEPS[:2] if options.quick else SWEEPS, threads[0], on_note)
         measured = replace(measured, images=images, sweeps=swept)
+    if "parallel" in options.part:
+        size = QUICK_PARALLEL if options.quick else ParallelSize()
+        measured = replace(measured, parallel=measure_parallel(size, on_note))
     return BenchmarkResults(command, _machine(threads), measured, points, notes)
 
 

@@ -9,12 +9,17 @@ from experiments.benchmark.defaults import DefaultsRace
 from experiments.benchmark.epochs import BACKPROP, BPTT, EQPROP, LAYERED, Race
 from experiments.benchmark.floor import FloorCell
 from experiments.benchmark.growth import Exponents, FirstStep, GrowthPoint, flatness
+from experiments.benchmark.parallel import ParallelResults
+from experiments.benchmark.prediction import CLASSES, SERVED, PredictionTime
 
 FLOOR, EAGER, UNROLLED, DEFAULTS = 1.25, 1.3, 3.0, 2.5
 EPOCH, EPOCH_THREADS = 1.3, 1.5
 """With one thread, and with more."""
 FLATNESS, FIRST_SECONDS = 0.01, 3.0
 CONVOLUTION, PLAIN_TORCH = 3.0, 1.5
+SERVED_US, PREDICTED = 100.0, 2.0
+MODEL = 0.2
+"""How far the model of a parallel step may be off, relative to what was measured."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class Measurements:
     defaults: Sequence[DefaultsRace] = ()
     images: Sequence[ImageRace] = ()
     sweeps: Sequence[GrowthPoint] = ()
+    predictions: Sequence[PredictionTime] = ()
+    parallel: ParallelResults | None = None
 
 
 def judge_goals(measured: Measurements) -> list[Goal]:
@@ -55,6 +62,7 @@ def judge_goals(measured: Measurements) -> list[Goal]:
     goals += _epoch_goals(measured) + _defaults_goals(measured.defaults)
     goals += [_unrolled_goal(measured), _memory_goal(measured), _first_goal(measured)]
     goals += [*_image_goals(measured.images), _sweeps_goal(measured.sweeps)]
+    goals += _prediction_goals(measured.predictions) + _parallel_goals(measured.parallel)
     return [goal for goal in goals if goal.reached is not None or goal.measured]
 
 
@@ -184,6 +192,35 @@ def _sweeps_goal(points: Sequence[GrowthPoint]) -> Goal:
     flat = flatness(points)
     span = f"{points[0].value} to {points[-1].value} sweeps"
     return Goal(what, wanted, f"± {100 * flat:.1f} %\n({span})", flat <= FLATNESS)
+
+
+def _prediction_goals(times: Sequence[PredictionTime]) -> list[Goal]:
+    goals = []
+    for t in times:
+        if t.what == SERVED and t.batch == 1:
+            found, wanted = 1e6 * t.seconds, f"≤ {SERVED_US:.0f} µs of CPU"
+            what = "prediction of one sample, served"
+            goals.append(Goal(what, wanted, f"{found:.0f} µs", found <= SERVED_US, 1))
+        if t.what == CLASSES:
+            what, wanted = f"{t.what}, {t.batch:,} samples", f"≤ {PREDICTED:.0f} x {t.rival}"
+            goals.append(Goal(what, wanted, t.ratio.text(), t.ratio.median <= PREDICTED, 1))
+    return goals
+
+
+def _parallel_goals(results: ParallelResults | None) -> list[Goal]:
+    if results is None:
+        return []
+    wanted = f"{1 - MODEL:.1f} to {1 + MODEL:.1f}"
+    return [
+        Goal(
+            f"two processes, {s.kind} scaling: step predicted over measured",
+            wanted,
+            f"{s.over_measured:.2f}",
+            abs(s.over_measured - 1.0) <= MODEL,
+            1,
+        )
+        for s in results.scalings
+    ]
 
 
 def _of(cells: Sequence[FloorCell], contestant: str) -> list[FloorCell]:

@@ -60,7 +60,8 @@ class EqPropLearner:
         cost = 0.0
         x, size = self._split.x_train, self._training.batch_size
         order = self._run.rng.permutation(len(x))
-        with fitting_threads(self._backend.network, size):  # as `fit` does
+        backend = self._backend
+        with fitting_threads(backend.network, size), backend.fitting_threads(size):  # as `fit` does
             for first in range(0, len(x), size):
                 rows = order[first : first + size]
                 report = train_step(

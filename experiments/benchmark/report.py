@@ -26,6 +26,7 @@ from experiments.benchmark.report_tables import (
     races_table,
     sweeps_table,
 )
+from experiments.benchmark.service_tables import parallel_tables, prediction_table
 from experiments.records import write_bytes, write_text
 from experiments.reporting.document import Bullets, Code, Document, Figure, Section, Table
 from experiments.reporting.html_page import render_html
@@ -119,6 +120,10 @@ def result_tables(results: BenchmarkResults) -> list[Table]:
         tables.append(images_table(measured.images))
     if measured.sweeps:
         tables.append(sweeps_table(measured.sweeps))
+    if measured.predictions:
+        tables.append(prediction_table(measured.predictions))
+    if measured.parallel is not None:
+        tables += parallel_tables(measured.parallel)
     return tables
 
 
