@@ -26,6 +26,9 @@ from experiments.shell import exit_code, terminable
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
+FEW = 3
+"""Examples of the first turn of a property, so that a short hunt comes round to all of them."""
+
 
 def run(options: argparse.Namespace) -> int:
     """Hunt for as long as the options say; return the exit code."""
@@ -53,6 +56,8 @@ def run(options: argparse.Namespace) -> int:
         console.print(f"Error: nothing was tried in {options.minutes:g} min; try more --minutes.")
         return 2
     console.print(("Stopped: " if stopped else "Done: ") + tally.summary(), soft_wrap=True)
+    if tally.untried:
+        console.print(f"Not tried: {', '.join(tally.untried)}.", soft_wrap=True)
     if tally.found:
         return 1
     return stopped
@@ -64,7 +69,8 @@ def _turns(tally: Tally, options: argparse.Namespace, first: int) -> Iterator[Tu
         return
     database = options.out / "examples"
     database.mkdir(parents=True, exist_ok=True)
-    rotation = ((name, first + k) for k in itertools.count() for name in tally.names)
+    rounds = ((first + k, None if k else FEW) for k in itertools.count())
+    rotation = ((name, *told) for told in rounds for name in tally.names)
     context = multiprocessing.get_context("spawn")
     workers = ProcessPoolExecutor(options.workers, context, watch_parent, (os.getpid(),))
     running: set[Future[Turn]] = set()
@@ -73,10 +79,10 @@ def _turns(tally: Tally, options: argparse.Namespace, first: int) -> Iterator[Tu
             while len(running) < options.workers and tally.elapsed < tally.limit:
                 if len(tally.found) == len(tally.names):
                     break
-                name, number = next(rotation)
+                name, number, examples = next(rotation)
                 if name not in tally.found:
                     with _without_interrupt():  # a worker that starts here never sees Ctrl-C
-                        running.add(workers.submit(take_turn, name, number, None, database))
+                        running.add(workers.submit(take_turn, name, number, examples, database))
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)

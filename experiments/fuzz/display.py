@@ -28,6 +28,11 @@ class Tally:
         """Seconds since the start."""
         return time.perf_counter() - self.began
 
+    @property
+    def untried(self) -> list[str]:
+        """The properties of which no example was tried."""
+        return [name for name in self.names if not self.examples[name]]
+
     def add(self, turn: Turn) -> None:
         """Count a turn."""
         self.examples[turn.name] += turn.examples

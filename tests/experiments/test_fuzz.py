@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from engine.errors import DivergenceError
 from experiments.fuzz import command
 from experiments.fuzz.__main__ import main
 from experiments.fuzz.catalogue import THEORIES
+from experiments.fuzz.display import Tally
 from experiments.fuzz.hunt import Failure, Turn, take_turn
 from experiments.fuzz.profiles import PROFILES
 from experiments.fuzz.regression import replay, write_regression
@@ -164,7 +166,41 @@ def test_the_command_runs_clean_and_reports(
     said = capsys.readouterr().out
     assert "1 properties for 0.01 min, seed 3." in said
     assert "1 of 1 properties" in said
+    assert "Not tried" not in said
     assert not list(tmp_path.glob("*.py"))
+
+
+def test_a_short_hunt_comes_round_to_all_properties_and_names_those_it_did_not_reach(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["nonsense_is_refused", "cap_holds", "files_keep_everything"]
+    asked: list[tuple[str, int | None]] = []
+
+    class AtOnce:
+        """A pool that does what it is given before it says so."""
+
+        def submit(self, _: object, name: str, number: int, examples: int | None, *__: object):  # type: ignore[no-untyped-def]
+            asked.append((name, examples))
+            done: Future[Turn] = Future()
+            done.set_result(Turn(name, 1, frozenset(), 0.1))
+            return done
+
+        def shutdown(self, **_: object) -> None:
+            """It has no processes."""
+
+    monkeypatch.setattr(command, "ProcessPoolExecutor", lambda *_: AtOnce())
+    monkeypatch.setattr(Tally, "elapsed", property(lambda self: 1.0 * len(asked)))
+    arguments = ["--minutes", str(5 / 60), "--workers", "1", "--out", str(tmp_path), "--property"]
+    assert main([*arguments, *names]) == 0
+    assert asked == [
+        *((name, command.FEW) for name in names),
+        *((name, None) for name in names[:2]),
+    ]
+    assert "Not tried" not in capsys.readouterr().out
+    asked.clear()
+    arguments[1] = str(2 / 60)
+    assert main([*arguments, *names]) == 0
+    assert f"Not tried: {names[2]}." in capsys.readouterr().out
 
 
 def test_a_failure_gives_exit_code_one_and_the_command_to_replay(
