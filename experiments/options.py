@@ -4,6 +4,7 @@ import argparse
 import math
 import os
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from difflib import get_close_matches
@@ -14,13 +15,16 @@ from joblib import cpu_count
 EXIT_CODES = """exit codes:
   0    done
   1    done, and a goal or a claim was missed (where the command judges one)
-  2    not done: a wrong option, data or folder, or a worker that died; one sentence says which
+  2    not done: a wrong option, data or folder, or a worker that died;
+       one sentence says which
   130  stopped by Ctrl-C
   143  stopped by SIGTERM"""
 
 FIRST_SEED = 42
 """Of the seeds that are reported; settings were chosen with others."""
 
+WIDTH = 79
+"""Of all that a help says, in characters."""
 MOST_TIMES = 10**9
 """How often anything may be done."""
 MOST_DIGITS = 40
@@ -34,10 +38,16 @@ def command_parser(
     """Return the parser of a command, such as `experiments.parity`; its help has the exit codes."""
     return argparse.ArgumentParser(
         prog=called(command),
-        description=description,
+        description=folded(description or ""),
         epilog="\n\n".join(filter(None, (epilog, EXIT_CODES))),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def folded(text: str) -> str:
+    """Return text with paragraphs as wide as a terminal; lists and examples stay as they are."""
+    parts = text.strip().split("\n\n")
+    return "\n\n".join(part if "  " in part else textwrap.fill(part, WIDTH) for part in parts)
 
 
 def called(command: str) -> str:

@@ -1,11 +1,11 @@
 """Ten-digit addition: train a tiny transformer, evaluate one, or add by equilibrium propagation.
 
-train     train from scratch, one seed or many; an interrupted run goes on where it stopped
+train     train from scratch, one seed or many; an interrupted run goes on
 evaluate  count the exact sums of a checkpoint on ten test sets of 10,000
 predict   add two numbers
 log       reproduce experiments E1 to E4 and write them as a Markdown log
 cell      train an adder by equilibrium propagation alone and chain it
-energy    research: an energy transformer adds end to end, by EqProp and by backprop
+energy    research: an energy transformer adds end to end, by both methods
 """
 
 import argparse

@@ -9,10 +9,20 @@ which nothing was tried, 130 after Ctrl-C and 143 after SIGTERM.
 import argparse
 import math
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from experiments.fuzz.listing import sentences
-from experiments.options import add_out, add_workers, called, known, parse, seed_number
+from experiments.options import (
+    WIDTH,
+    add_out,
+    add_workers,
+    called,
+    folded,
+    known,
+    parse,
+    seed_number,
+)
 from experiments.requirements import packages_needed
 
 
@@ -36,10 +46,11 @@ def _minutes(text: str) -> float:
 
 def _parser() -> argparse.ArgumentParser:
     properties = sentences()
-    listing = "\n".join(f"  {name}: {sentence}" for name, sentence in properties.items())
+    lines = (f"  {name}: {sentence}" for name, sentence in properties.items())
+    listing = "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in lines)
     parser = argparse.ArgumentParser(
         prog=called("experiments.fuzz"),
-        description=__doc__,
+        description=folded(__doc__ or ""),
         epilog=f"properties:\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

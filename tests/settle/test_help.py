@@ -1,6 +1,7 @@
 """What a command says before its work: at once, without what the work needs, and in good words."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +47,10 @@ def loaded(command: str, *given: str) -> tuple[list[str], int, str]:
     """Return which heavy packages a call imports, its exit code, and what it said."""
     script = CALL.format(heavy=HEAVY)
     words = [sys.executable, "-c", script, f"{commands()[command]}.__main__", *given]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    place = {**os.environ, "COLUMNS": "80"}
+    done = subprocess.run(
+        words, cwd=ROOT, env=place, capture_output=True, text=True, timeout=120, check=True
+    )
     *_, last = done.stdout.splitlines()
     found, _, code = last.rpartition(" ")
     return ast.literal_eval(found), int(code), done.stdout + done.stderr
@@ -57,6 +61,9 @@ def test_the_help_of_a_command_imports_nothing_heavy(command: str) -> None:
     found, code, said = loaded(command, "--help")
     assert (found, code) == ([], 0)
     assert "usage: " in said
+    examples = "  python -m"  # to be copied whole
+    text = [line for line in said.splitlines() if not line.startswith(examples)]
+    assert max(map(len, text)) <= 80
 
 
 @pytest.mark.parametrize(
