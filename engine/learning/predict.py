@@ -79,8 +79,10 @@ class Predictor:
     def predict_outputs(self, x: npt.ArrayLike, relaxation: Relaxation | None = None) -> FloatArray:
         """Return the outputs at the free equilibrium, `(samples, outputs)`."""
         inputs, how = self._checked(x), relaxation or _DEFAULT
-        outputs = np.empty((len(inputs), self.backend.network.outputs), self.backend.dtype)
         reader = self._reader(how)
+        if reader is not None and len(inputs) == 1:
+            return reader.outputs(inputs)
+        outputs = np.empty((len(inputs), self.backend.network.outputs), self.backend.dtype)
         if reader is None:
             size = self.batch_size
             with fitting_threads(self.backend.network, size), self.backend.fitting_threads(size):
