@@ -71,13 +71,13 @@ def judged_networks() -> dict[str, Network]:
         name = f"squared error, {activation.replace('_', ' ')}"
         networks[name] = layered((5, 7, 4), activation, "squared_error")
     networks |= _image_networks() | deep_networks()
-    networks["resistive"] = resistive((5, 8, 3), g_min=1e-3)
-    networks["resistive, amplified"] = resistive((5, 6, 6, 3), amplification=1.3, g_min=1e-3)
     networks["transformer"] = energy_transformer(4, 3, width=4)
     networks["transformer, causal"] = energy_transformer(4, 3, width=4, causal=True)
     networks["transformer, memories"] = energy_transformer(
         4, 3, width=4, heads=1, outputs=3, memories=5, sharpness=2.0, sees_itself=True
     )
+    networks["resistive"] = resistive((5, 8, 3), g_min=1e-3)
+    networks["resistive, amplified"] = resistive((5, 6, 6, 3), amplification=1.3, g_min=1e-3)
     return networks
 
 
