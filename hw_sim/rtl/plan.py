@@ -214,8 +214,8 @@ def _check(network: Network, config: DigitalConfig) -> None:
     pairs += [(b, a) for a, b in pairs if a != b]
     for one, other in pairwise(sorted(pairs)):
         if one == other and ONE in one:
-            name = one[1 - one.index(ONE)]
-            raise RtlError(f"layer '{name}' has two biases: Verilog begins its sums with one.")
+            doubled = one[1 - one.index(ONE)]
+            raise RtlError(f"layer '{doubled}' has two biases: Verilog begins its sums with one.")
         if one == other:
             raise RtlError(
                 f"two couplings join '{one[0]}' and '{one[1]}': Verilog is written for one matrix "

@@ -13,7 +13,9 @@ from engine.model.builders import conv_net, energy_transformer, layered, looped_
 from engine.model.network import Network
 from experiments.circuit import verilog
 from experiments.shell import guarded, make_console
+from hw_sim.prices.technology import load_technologies
 from hw_sim.rtl import simulation
+from hw_sim.rtl.synthesis import missing_synthesiser
 from tests.hw_sim.rtl.rtl_cases import needs_iverilog
 
 SMALL = looped_mlp(5, 4, 3)
@@ -96,6 +98,33 @@ def test_without_a_simulator_one_sentence_names_the_package(
     assert "Not simulated: iverilog" in said
     assert "it is in the package iverilog." in said
     assert Path("results/circuit/verilog/settle_chip.v").is_file()
+
+
+NARROW = ("--state-bits", "4", "--weight-bits", "5", "--accumulator-bits", "10")
+
+
+@needs_iverilog
+@pytest.mark.skipif(bool(missing_synthesiser()), reason=missing_synthesiser() or "-")
+def test_gates_become_a_technology(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _call("network.npz", *NARROW, "--table-bits", "5", "--synthesise") == 0
+    said = capsys.readouterr().out
+    assert "at the outputs of the gates with those of the core: 0 differ." in said
+    (found,) = load_technologies(Path("results/circuit/verilog/technology.toml")).values()
+    assert found.price("energy", "mac").status == "ran"
+    written = {path.name for path in Path("results/circuit/verilog").iterdir()}
+    assert not any(name.startswith(("gates", "activity")) for name in written)
+
+
+@needs_iverilog
+def test_without_yosys_one_sentence_names_the_package(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(verilog, "missing_synthesiser", lambda: missing_synthesiser(Path("none")))
+    assert _call("network.npz", *NARROW, "--synthesise") == 0
+    said = capsys.readouterr().out
+    assert "words: 0 differ." in said
+    assert "Not synthesised: " in said
+    assert "it is in the package yosys." in said or "package qflow-tech-osu018." in said
 
 
 NETWORKS = {
