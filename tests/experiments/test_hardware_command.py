@@ -225,7 +225,6 @@ def test_a_trend_is_seen_only_where_it_was_measured(task: Task) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--substrate", "quantum"], "there is no substrate 'quantum'; known: digital"),
         (["--bits", "0"], "weight_bits 0, expected 2 to 24 whole bits"),
         (["--bits", "8", "8", "8"], "--bits takes one or two widths"),
         (["--set", "crossbar.read_noise=-1"], "read_noise -1.0, expected from 0"),
@@ -237,13 +236,8 @@ def test_a_trend_is_seen_only_where_it_was_measured(task: Task) -> None:
         (["--set", "epochs=two"], "'two' is no int"),
         (["--set", "epochs=0"], "epochs is 0, expected at least 1"),
         (["--set", "looks=0"], "looks is 0, expected at least 1"),
-        (["--technology", "5nm"], "there is no technology '5nm'; known: digital_45nm"),
         (["--technology", "digital_45nm"], "has no energy price for 'cell_read'"),
-        (["--technology", "none.toml"], "none.toml cannot be read"),
-        (["--technology", "none.yaml"], "none.yaml cannot be read"),
         (["--explain", "thought"], "nothing called 'thought' has a price; known: mac"),
-        (["--task", "chess"], "There is no task 'chess'"),
-        (["--compare", "a.json", "b.json"], "a.json cannot be read as a report"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_no_files(

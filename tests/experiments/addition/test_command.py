@@ -131,7 +131,6 @@ def test_an_operand_out_of_range_is_refused(saved, operand, capsys):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["evaluate", "absent.pt"], "there is no file absent.pt."),
         (["train", "--run-name", "x", "--tie-qkv", "shareA"], "it needs a qkv_rank."),
         (["train", "--run-name", "x", "--lr", "-1"], "lr is -1.0"),
         (["train", "--run-name", "x", "--curriculum", "11:5"], "digits of the curriculum is 11"),
@@ -149,7 +148,7 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(
     assert not list(tmp_path.rglob("*.*"))
 
 
-@pytest.mark.parametrize("content", [None, b"", b"no checkpoint", b"cut"])
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", b"cut"])
 def test_a_bad_published_checkpoint_is_refused_before_anything_is_trained(
     content, saved, tmp_path, monkeypatch, capsys
 ):
@@ -158,8 +157,7 @@ def test_a_bad_published_checkpoint_is_refused_before_anything_is_trained(
 
     monkeypatch.setattr(log, "train_all", train)
     path = tmp_path / "published.pt"
-    if content is not None:
-        path.write_bytes(saved.read_bytes()[:-100] if content == b"cut" else content)
+    path.write_bytes(saved.read_bytes()[:-100] if content == b"cut" else content)
     out = tmp_path / "out"
     assert main(["log", "--published", str(path), "--out", str(out)]) == 2
     printed = capsys.readouterr().out
