@@ -53,7 +53,7 @@ QUICK = ParallelSize((64, 32, 10), 32, 5, 3, (2**8, 2**12, 2**16), 5)
 
 
 @dataclass(frozen=True)
-class Times:
+class RoundTimes:
     """What one process measured in each round, in seconds of a step or of a sum."""
 
     alone: dict[int, list[float]]
@@ -109,7 +109,7 @@ class ParallelResults:
 
     size: ParallelSize
     parameters: int
-    times: Times
+    times: RoundTimes
     model: StepModel
     scalings: Sequence[Scaling]
 
@@ -122,7 +122,7 @@ def all_reduce_seconds(count: int, size: int, latency: float, bandwidth: float) 
 def measure_parallel(size: ParallelSize, on_note: Callable[[str], None]) -> ParallelResults:
     """Measure in two processes with one thread each, in turns; fit the model, and check it."""
     on_note(f"parallel: {PROCESSES} processes")
-    times: Times = run_together(_measure, PROCESSES, size)[0]
+    times: RoundTimes = run_together(_measure, PROCESSES, size)[0]
     parameters = looped_mlp(*size.sizes).size
     model = fit_model(times)
     kinds = (("strong", size.batch // PROCESSES, times.strong), ("weak", size.batch, times.weak))
@@ -130,7 +130,7 @@ def measure_parallel(size: ParallelSize, on_note: Callable[[str], None]) -> Para
     return ParallelResults(size, parameters, times, model, scalings)
 
 
-def fit_model(times: Times) -> StepModel:
+def fit_model(times: RoundTimes) -> StepModel:
     """Fit compute to training alone, and communication to all-reduces alone, by least squares.
 
     Lines are fitted to medians, with relative errors: the smallest times count as much as others.
@@ -156,7 +156,12 @@ def predicted_steps(
 
 
 def _scaling(
-    kind: str, rows: int, taken: list[float], times: Times, model: StepModel, size: ParallelSize
+    kind: str,
+    rows: int,
+    taken: list[float],
+    times: RoundTimes,
+    model: StepModel,
+    size: ParallelSize,
 ) -> Scaling:
     alone = np.array(times.alone[size.batch])
     ideal = alone / PROCESSES if kind == "strong" else alone
@@ -176,10 +181,10 @@ def _line(points: dict[int, float]) -> tuple[float, float]:
     return float(start), float(slope)
 
 
-def _measure(team: Team, size: ParallelSize) -> Times:
+def _measure(team: Team, size: ParallelSize) -> RoundTimes:
     """Do the work of one process; all take part in what they do together."""
     parts = (size.batch // 4, size.batch // PROCESSES, size.batch)
-    times = Times(
+    times = RoundTimes(
         {rows: [] for rows in parts}, [], [], [], {NUMBER_BYTES * n: [] for n in size.messages}
     )
     trainee = _Trainee(team, size)

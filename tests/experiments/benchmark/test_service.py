@@ -16,8 +16,8 @@ from experiments.benchmark.parallel import (
     PROCESSES,
     QUICK,
     ParallelResults,
+    RoundTimes,
     StepModel,
-    Times,
     all_reduce_seconds,
     fit_model,
     measure_parallel,
@@ -74,7 +74,7 @@ def test_predictions_are_timed_against_their_rivals(monkeypatch: pytest.MonkeyPa
     assert len(prediction_table(found).rows) == len(found)
 
 
-def _times(model: StepModel, batch: int, size: int) -> Times:
+def _times(model: StepModel, batch: int, size: int) -> RoundTimes:
     """What a machine would measure that is just as the model says."""
     alone = {rows: [model.compute(rows)] * 3 for rows in (batch // 4, batch // 2, batch)}
     sums = {
@@ -82,7 +82,7 @@ def _times(model: StepModel, batch: int, size: int) -> Times:
         for sent in (2**10, 2**16, 2**22)
     }
     strong, weak = (model.seconds(2, rows, size) for rows in (batch // 2, batch))
-    return Times(alone, [strong] * 3, [weak] * 3, [0.0] * 3, sums)
+    return RoundTimes(alone, [strong] * 3, [weak] * 3, [0.0] * 3, sums)
 
 
 def test_the_model_is_found_again_in_what_it_predicts() -> None:
@@ -93,7 +93,7 @@ def test_the_model_is_found_again_in_what_it_predicts() -> None:
 
 
 def test_a_line_never_begins_below_zero() -> None:
-    times = Times({16: [1e-3], 32: [4e-3]}, [1.0], [1.0], [0.0], {8: [1e-3], 16: [2e-3]})
+    times = RoundTimes({16: [1e-3], 32: [4e-3]}, [1.0], [1.0], [0.0], {8: [1e-3], 16: [2e-3]})
     assert fit_model(times).fixed == 0.0
     assert fit_model(times).per_row > 0.0
 
