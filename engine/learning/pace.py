@@ -14,7 +14,7 @@ import numpy as np
 from engine.backend import Backend
 from engine.equilibrium import Relaxation, Solver
 
-FREE, NUDGED = 0.015, 2.5e-3
+FREE, NUDGED = 0.01, 2.5e-3
 """Tolerances of the free phase, and of a nudged one in proportion to its beta, at a cost of one."""
 TIGHTEST = 1e-5
 """Of the free phase: below it float32 has little left to find."""

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import experiments.addition.__main__ as addition
 import experiments.benchmark.__main__ as benchmark
+import experiments.circuit.__main__ as circuit
+import experiments.circuit.train as circuit_train
 import experiments.fuzz.__main__ as fuzz
 import experiments.hardware.__main__ as hardware
 import experiments.mutants.__main__ as mutants
@@ -43,6 +45,7 @@ COMMANDS = {
     "benchmark": Command(benchmark.main, ("--quick",), (benchmark, "run_parts")),
     "fuzz": Command(fuzz.main, (), (fuzz_command, "_turns")),
     "mutants": Command(mutants.main, ("--sample", "1"), (mutants_command, "Campaign")),
+    "circuit train": Command(circuit.main, ("train",), (circuit_train, "fit")),
     "addition train": Command(
         addition.main, ("train", "--run-name", "name"), (training_command, "train_all")
     ),
