@@ -33,7 +33,7 @@ from hw_sim.chips.kernel_arguments import (
 
 ARRIVED, SLOPED = range(2)  # rows of the deltas
 HERE, THERE, WEIGHTS = range(3)  # of a message
-HARD_SIGMOID = 1
+HARD_SIGMOID, MIRRORED_RELU, LINEAR = 1, 3, 4
 
 
 class SampleWords(NamedTuple):
@@ -94,6 +94,10 @@ def _activated(h, code):
         return math.tanh(h)
     if code == HARD_SIGMOID:
         return min(max(h, 0.0), 1.0)
+    if code == LINEAR:
+        return h
+    if code == MIRRORED_RELU:
+        return min(h, 0.0)
     return max(h, 0.0)
 
 
@@ -102,6 +106,10 @@ def _slope(state, code):
     """Return the slope of an activation where it has this value."""
     if code == TANH:
         return 1.0 - state * state
+    if code == LINEAR:
+        return 1.0
+    if code == MIRRORED_RELU:
+        return 1.0 if state < 0.0 else 0.0
     if state <= 0.0 or (code == HARD_SIGMOID and state >= 1.0):
         return 0.0
     return 1.0

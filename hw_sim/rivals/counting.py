@@ -30,6 +30,8 @@ SLOPES = {
     "tanh": {"mac": 2},
     "hard_sigmoid": {"mac": 1, "compare": 2},
     "relu": {"mac": 1, "compare": 1},
+    "mirrored_relu": {"mac": 1, "compare": 1},
+    "linear": {"mac": 1},
 }
 """What a delta takes to be multiplied by the slope of its unit and added to the others."""
 UPDATES, SPIKES, SENDS, RECEIVES, SYNAPSES = range(5)

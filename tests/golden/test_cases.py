@@ -92,4 +92,5 @@ def test_the_judged_networks_are_of_every_kind() -> None:
     assert skips["residual"] == [Skip("S_1", "layer1", "layer3")]
     assert [c.kernel for c in skips["residual, projected"]] == [1]
     rough = {"looped, relu", "convolution, relu", "squared error, hard sigmoid"}
+    rough |= {"resistive", "resistive, amplified"}
     assert set(networks) - set(smooth_networks()) == rough

@@ -174,7 +174,7 @@ def test_wrong_readout_is_named() -> None:
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_sigma_is_the_inverse_of_the_slope_of_its_convex_term(name: str) -> None:
     rule = ACTIVATIONS[name]
-    s = np.linspace(rule.low, min(rule.high, 2.0), 21)[1:-1]
+    s = np.linspace(max(rule.low, -2.0), min(rule.high, 2.0), 21)[1:-1]
     assert check_activation(name, rule, s).passed
     bent = replace(rule, sigma=lambda h: rule.sigma(0.999 * h))
     assert not check_activation(name, bent, s).passed

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from engine.compiled.program import HARD_SIGMOID, RELU, TANH
+from engine.compiled.program import HARD_SIGMOID, LINEAR, MIRRORED_RELU, RELU, TANH
 from engine.model.activation import ACTIVATIONS
 
 CODES = {"tanh": TANH, "hard_sigmoid": HARD_SIGMOID, "relu": RELU}
+CODES |= {"mirrored_relu": MIRRORED_RELU, "linear": LINEAR}
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -35,11 +36,17 @@ def test_sigma_maps_into_its_range_and_reaches_its_ends(name: str) -> None:
     found = rule.sigma(np.linspace(-50, 50, 1001))
     assert (np.diff(found) >= 0).all()
     assert (np.diff(found) <= 0.1 + 1e-12).all()  # Lipschitz constant one
-    assert found[0] == rule.low
+    assert found[0] == max(rule.low, -50.0)
     assert found[-1] == min(rule.high, 50.0)
     assert rule.code == CODES[name]
 
 
 def test_the_range_of_each_activation() -> None:
     ranges = {name: (rule.low, rule.high) for name, rule in ACTIVATIONS.items()}
-    assert ranges == {"tanh": (-1, 1), "hard_sigmoid": (0, 1), "relu": (0, math.inf)}
+    assert ranges == {
+        "tanh": (-1, 1),
+        "hard_sigmoid": (0, 1),
+        "relu": (0, math.inf),
+        "mirrored_relu": (-math.inf, 0),
+        "linear": (-math.inf, math.inf),
+    }

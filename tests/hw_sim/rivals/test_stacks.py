@@ -58,6 +58,7 @@ def torch_cost(
     network = network_of(kind, activation)
     w = {name: theta[b.span].reshape(b.shape) for name, b in network.blocks.items()}
     sigma = {"tanh": torch.tanh, "relu": torch.relu, "hard_sigmoid": lambda h: h.clamp(0, 1)}
+    sigma |= {"mirrored_relu": lambda h: h.clamp(max=0), "linear": lambda h: h}
     state = x.reshape(-1, *IMAGE).movedim(-1, 1) if kind == "conv" else x
     for k, layer in enumerate(network.layers, start=1):
         weight, bias = w[f"W_{k}"], w[f"b_{k}"]
