@@ -21,8 +21,6 @@ DEPTH = 2048
 """Rows of a packed matrix that a tile sums over in one go."""
 PASS = 192
 """Rows of states that stay in the second cache while a packed matrix passes by."""
-BAND = 16
-"""Rows and columns that are exchanged at a time."""
 TURNED = 48
 """Columns of a batch that are turned into rows at a time."""
 
@@ -134,6 +132,8 @@ _make_tile = _plain_tile_of if PLAIN else _tile_of
 _add_tile = _make_tile(TILE_ROWS)
 _add_row = _make_tile(1)  # of the same sums: six for one would be five too many
 _add_long_row = _make_tile(1, BESIDE)
+BAND = 16
+"""Rows and columns that are exchanged at a time."""
 
 
 def packed_size(shape: tuple[int, ...], itemsize: int) -> int:
