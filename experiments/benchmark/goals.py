@@ -6,13 +6,21 @@ from dataclasses import dataclass
 from experiments.benchmark import convolution
 from experiments.benchmark.convolution import ImageRace
 from experiments.benchmark.defaults import DefaultsRace
-from experiments.benchmark.epochs import BACKPROP, BPTT, EQPROP, LAYERED, Race
+from experiments.benchmark.epochs import (
+    BACKPROP,
+    BPTT,
+    EQPROP,
+    EQPROP_TORCH,
+    LAYERED,
+    Race,
+)
 from experiments.benchmark.floor import FloorCell
 from experiments.benchmark.growth import Exponents, FirstStep, GrowthPoint, flatness
 from experiments.benchmark.parallel import ParallelResults
 from experiments.benchmark.prediction import CLASSES, SERVED, PredictionTime
 
-FLOOR, EAGER, UNROLLED, DEFAULTS = 1.25, 1.3, 3.0, 2.5
+FLOOR, EAGER, UNROLLED, DEFAULTS = 1.0, 1.3, 3.0, 2.5
+SECOND_CORE, TORCH = 0.65, 1.5
 EPOCH, EPOCH_THREADS = 1.3, 1.5
 """With one thread, and with more."""
 FLATNESS, FIRST_SECONDS = 0.01, 3.0
@@ -59,7 +67,9 @@ def judge_goals(measured: Measurements) -> list[Goal]:
     for threads in dict.fromkeys(cell.threads for cell in measured.cells):
         cells = [cell for cell in measured.cells if cell.threads == threads]
         goals += [_floor_goal(cells, threads), _eager_goal(cells, threads)]
-    goals += _epoch_goals(measured) + _defaults_goals(measured.defaults)
+    goals += [_second_core_goal(measured.cells)]
+    goals += _epoch_goals(measured) + _torch_goals(measured.races)
+    goals += _defaults_goals(measured.defaults)
     goals += [_unrolled_goal(measured), _memory_goal(measured), _first_goal(measured)]
     goals += [*_image_goals(measured.images), _sweeps_goal(measured.sweeps)]
     goals += _prediction_goals(measured.predictions) + _parallel_goals(measured.parallel)
@@ -75,6 +85,23 @@ def _floor_goal(cells: Sequence[FloorCell], threads: int) -> Goal:
     worst = max(large, key=lambda cell: cell.ratio.median)
     place = f"{worst.ratio.median:.2f} x at {worst.width} / {worst.batch}"
     return Goal(what, wanted, place, worst.ratio.median <= FLOOR, threads)
+
+
+def _second_core_goal(cells: Sequence[FloorCell]) -> Goal:
+    large = [c for c in _of(cells, "Settle, numba") if c.width >= 256 and c.batch >= 64]
+    alone = {(c.width, c.batch): c.seconds for c in large if c.threads == 1}
+    gains = [
+        (cell.seconds / alone[cell.width, cell.batch], cell)
+        for cell in large
+        if cell.threads == 2 and (cell.width, cell.batch) in alone
+    ]
+    what, wanted = "relaxation with two threads", f"≤ {SECOND_CORE} x the time with one"
+    if not gains:
+        return Goal(what, wanted, "", None)
+    worst, cell = max(gains, key=lambda pair: pair[0])
+    middle = sorted(gain for gain, _ in gains)[len(gains) // 2]
+    place = f"{worst:.2f} x at {cell.width} / {cell.batch}\n(median {middle:.2f})"
+    return Goal(what, wanted, place, worst <= SECOND_CORE, 2)
 
 
 def _eager_goal(cells: Sequence[FloorCell], threads: int) -> Goal:
@@ -102,6 +129,18 @@ def _epoch_goals(measured: Measurements) -> list[Goal]:
             text = f"{race.ratio.text()}\n{race.macs_ratio:.2f} x the multiply-adds"
             reached = race.ratio.median <= limit
             goals.append(Goal(what, f"≤ {limit} x torch backprop", text, reached, race.threads))
+    return goals
+
+
+def _torch_goals(races: Sequence[Race]) -> list[Goal]:
+    compiled = {(r.threads, r.batch): r.ratio.median for r in races if r.contestant == EQPROP}
+    goals = []
+    for race in races:
+        if race.contestant == EQPROP_TORCH and (race.threads, race.batch) in compiled:
+            over = race.ratio.median / compiled[race.threads, race.batch]
+            what = f"epoch on the torch backend, batch {race.batch}"
+            wanted = f"≤ {TORCH} x the compiled one"
+            goals.append(Goal(what, wanted, f"{over:.2f} x", over <= TORCH, race.threads))
     return goals
 
 

@@ -14,7 +14,15 @@ from engine.model.params import initial_params
 from experiments.benchmark import __main__ as command
 from experiments.benchmark import epochs, floor, growth, timing, turns
 from experiments.benchmark.defaults import DefaultsRace
-from experiments.benchmark.epochs import BACKPROP, BPTT, EQPROP, LAYERED, Entrant, Race
+from experiments.benchmark.epochs import (
+    BACKPROP,
+    BPTT,
+    EQPROP,
+    EQPROP_TORCH,
+    LAYERED,
+    Entrant,
+    Race,
+)
 from experiments.benchmark.floor import FloorCell, Grid, prepare
 from experiments.benchmark.goals import Measurements, judge_goals
 from experiments.benchmark.growth import Exponents, FirstStep, GrowthPoint, fit_exponents
@@ -348,8 +356,8 @@ def _measured(numba, eager, ratio, bptt, flatness, first):
 
 
 def test_goals_are_reached_at_their_limit_and_missed_beyond_it():
-    at = [goal.reached for goal in judge_goals(_measured(1.25, 1.625, 1.3, 6.0, 0.01, 3.0))]
-    over = [goal.reached for goal in judge_goals(_measured(1.26, 1.63, 1.31, 5.9, 0.011, 3.01))]
+    at = [goal.reached for goal in judge_goals(_measured(1.0, 1.3, 1.3, 6.0, 0.01, 3.0))]
+    over = [goal.reached for goal in judge_goals(_measured(1.01, 1.31, 1.31, 5.9, 0.011, 3.01))]
     assert at == [True] * 6
     assert over == [False] * 6
 
@@ -367,6 +375,26 @@ def test_the_goal_of_an_epoch_depends_on_the_threads_and_that_of_the_defaults_do
     ]
     judged = judge_goals(Measurements(defaults=defaults))
     assert [goal.reached for goal in judged] == [True, False]
+
+
+@pytest.mark.parametrize(("gain", "reached"), [(0.65, True), (0.66, False)])
+def test_a_second_core_is_judged_by_the_shape_that_gains_least(gain, reached):
+    def cell(seconds, threads, batch):
+        spread = Spread(1.0, 1.0, 1.0)
+        return FloorCell("Settle, numba", 256, batch, threads, spread, seconds, 1.0)
+
+    cells = [cell(2.0, 1, 64), cell(4.0, 1, 128), cell(2.0 * gain, 2, 64), cell(2.0, 2, 128)]
+    (found,) = (g for g in judge_goals(Measurements(cells=cells)) if "one" in g.wanted)
+    assert found.reached is reached
+    assert f"{gain:.2f} x at 256 / 64" in found.measured
+
+
+@pytest.mark.parametrize(("ratio", "reached"), [(1.8, True), (1.9, False)])
+def test_the_torch_backend_is_judged_by_the_compiled_one(ratio, reached):
+    races = [_race(EQPROP, 1.2, 1.0), _race(EQPROP_TORCH, ratio, 1.0)]
+    (found,) = (g for g in judge_goals(Measurements(races=races)) if "torch backend" in g.what)
+    assert found.reached is reached
+    assert found.measured == f"{ratio / 1.2:.2f} x"
 
 
 def test_what_was_not_measured_is_not_judged():
