@@ -190,7 +190,8 @@ def estimate_anew(
     """Do the same for a batch that is not clamped, in one piece where the backend can."""
     course = _course(backend, estimator, free, nudged)
     if len(course.pairs) == 1 and course.pairs[0][1] == 0.0:
-        (_, _, coefficient, stages), share = course.pairs[0], 1.0 / max(1, len(x))
+        samples = len(x) if np.ndim(x) else 1  # what is no batch is refused below
+        (_, _, coefficient, stages), share = course.pairs[0], 1.0 / max(1, samples)
         plan: Plan = (((0.0,), course.free), *stages)
         ways = {"energy": coefficient * share, "cost": share}
         learnt = backend.learn(x, y, plan, gradient, **ways, start=start)

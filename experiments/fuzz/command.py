@@ -55,9 +55,9 @@ def run(options: argparse.Namespace) -> int:
     if not (stopped or tally.examples):
         console.print(f"Error: nothing was tried in {options.minutes:g} min; try more --minutes.")
         return 2
-    console.print(("Stopped: " if stopped else "Done: ") + tally.summary(), soft_wrap=True)
     if tally.untried:
         console.print(f"Not tried: {', '.join(tally.untried)}.", soft_wrap=True)
+    console.print(("Stopped: " if stopped else "Done: ") + tally.summary(), soft_wrap=True)
     if tally.found:
         return 1
     return stopped

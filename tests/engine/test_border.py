@@ -117,6 +117,20 @@ def _descriptions() -> dict[str, Call]:
             {"name": "a", "layer": "b", "image": (5, 5, 1), "kernel": 3, "stride": 1, "padding": 1}
             | {"pooling": "mean", "groups": 1},
         ),
+        "Conductance": (
+            engine.Conductance,
+            {"name": "a", "source": "b", "target": "c", "amplification": 2.0, "total": 1.0}
+            | {"g_min": 1e-6},
+        ),
+        "InputConductance": (
+            engine.InputConductance,
+            {"name": "a", "layer": "b", "amplification": 2.0, "total": 1.0, "g_min": 1e-6},
+        ),
+        "resistive": (
+            engine.resistive,
+            {"sizes": (3, 4, 2), "input_amplification": 4.0, "amplification": 1.0, "total": 1.0}
+            | {"g_min": 1e-6},
+        ),
         "Skip": (engine.Skip, {"name": "a", "source": "b", "target": "c", "gain": 0.25}),
         "ChannelBias": (
             engine.ChannelBias,
@@ -210,6 +224,7 @@ def _executions(folder: Path) -> dict[str, Call]:
             engine.train_step,
             data | {"y": Y, "training": training, "run": run, "total": 10, "start": None},
         ),
+        "Predictor": (engine.Predictor, {"backend": backend, "batch_size": 4}),
         "predict": (engine.predict, data | asked),
         "predict_outputs": (engine.predict_outputs, data | asked),
         "predict_proba": (engine.predict_proba, data | asked),
@@ -247,8 +262,8 @@ NAMES = [
     *sorted(_descriptions() | _settings()),
     *("Params", "astype", "initial_params", "NumbaBackend", "clamp", "relax", "settle"),
     *("accumulate", "apply", "cost", "predict of a backend", "load of a backend"),
-    *("estimate", "update", "fit", "train_step", "predict", "predict_outputs", "predict_proba"),
-    *("evaluate", "save", "load", "recurrent_norm", "Run", "Run.start"),
+    *("estimate", "update", "fit", "train_step", "Predictor", "predict", "predict_outputs"),
+    *("predict_proba", "evaluate", "save", "load", "recurrent_norm", "Run", "Run.start"),
 ]
 
 

@@ -178,8 +178,22 @@ def test_sequences_are_reversed_and_their_parts_apart() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--network", "nothing"], "there is no network 'nothing'; known: looped, deep, conv"),
-        (["--network", "missing.npz"], "missing.npz"),
+        ("nothing", "there is no network 'nothing'; known: looped, deep, conv"),
+        ("missing.npz", "missing.npz cannot be read"),
+    ],
+)
+def test_what_names_no_network_is_refused_by_the_parser(
+    given: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--network", given])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
         (["--network", "{clouds}"], "clouds.npz is not a whole Settle checkpoint"),
         (["--network", "64-8-9"], "64-8-9 has 64 inputs and 9 outputs, but task 'digits' has 64"),
         (["--network", "64-0-10"], "layer1"),

@@ -16,7 +16,7 @@ from settle.commands import commands
 from settle.packages import ROOT
 
 HEAVY = ("torch", "sklearn", "numba", "matplotlib", "scipy", "hypothesis")
-NOT_YET = {"bench"}
+NOT_YET = {"bench", "circuit"}
 """Commands whose parser stands beside their work."""
 LIGHT = sorted(set(commands()) - NOT_YET)
 CALL = """

@@ -24,9 +24,16 @@ from experiments.tasks import TASKS
 SAMPLES = 8
 
 
+def in_place(out, left, right, **_) -> int:
+    """Operations of a product that is added in place, which torch does not count by itself."""
+    return 2 * left[0] * left[1] * right[1]
+
+
 def counted(run) -> float:
     """Multiply-adds of a sample, as torch counts them: two operations each."""
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(
+        display=False, custom_mapping={torch.ops.aten.addmm_: in_place}
+    ) as counter:
         run()
     return counter.get_total_flops() / 2 / SAMPLES
 
@@ -68,7 +75,7 @@ def test_eqprop_has_those_that_the_torch_backend_executes_but_for_what_it_could_
     run = Run.start(network, 2, np.float32, 0).on(backend)
     found = counted(lambda: train_step(backend, x, y, training, run, 1))
     one = products_of(network)
-    saved = 2 * (one.tied + 2 * one.inner) + one.read
+    saved = 2 * (one.tied + 2 * one.inner)
     assert found - saved == eqprop_macs(network, StepsTaken(*steps))
 
 
