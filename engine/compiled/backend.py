@@ -158,7 +158,8 @@ class NumbaBackend(Backend):
         plain = update.shape == theta.shape and update.dtype == theta.dtype
         if not plain or not update.flags.carray or type(self)._apply is not NumbaBackend._apply:
             return False
-        return bool(add_finite(theta, update, np.finfo(theta.dtype).max))
+        with np.errstate(over="ignore", invalid="ignore"):  # it looks for that itself
+            return bool(add_finite(theta, update, np.finfo(theta.dtype).max))
 
     def _apply(self, update: FloatArray) -> None:
         self._params.theta[...] = checked_sum(self._params.theta, update)

@@ -217,5 +217,6 @@ def _packed(line: dict[str, int]) -> str:
     """Return a line of the script as one word, its first field first."""
     word = 0
     for name, bits in FIELDS.items():
-        word = word << bits | line.get(name, 0) & (1 << bits) - 1
+        # A counter of an uncompiled kernel is a number of numpy, too narrow for a line.
+        word = word << bits | int(line.get(name, 0)) & (1 << bits) - 1
     return f"{word:0{sum(FIELDS.values()) // 4}x}"

@@ -1,6 +1,5 @@
 """Technologies that extend a shipped one."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,6 @@ HEAD = '[mine]\nextends = "digital_45nm"\ntitle = "Mine"\n'
 ROW = 'value = 7, low = 5, high = 9, source = "me", status = "ran"'
 PRICE = f'{{ {ROW}, unit = "pJ", node = "28 nm" }}'
 TIME = PRICE.replace("pJ", "ns")
-DOCUMENT = Path(__file__).parents[3] / "docs" / "hardware.md"
 
 
 def _loaded(tmp_path: Path, text: str) -> Technology:
@@ -94,13 +92,3 @@ def test_a_stage_and_what_hides_are_replaced_by_name(tmp_path: Path) -> None:
 def test_what_cannot_be_extended_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(TechnologyError, match=message):
         _loaded(tmp_path, text)
-
-
-def test_the_documented_file_prices_the_digital_chip(tmp_path: Path) -> None:
-    section = DOCUMENT.read_text(encoding="utf-8").split("\n## How to add a technology\n")[1]
-    blocks = re.findall(r"^```toml\n(.*?)^```$", section.split("\n## ")[0], re.M | re.S)
-    mine, counts = _loaded(tmp_path, "\n".join(blocks)), grouped(dict(_bill(BASE).counts), "kind")
-    parts = grouped(_bill(mine).energy_parts(), "kind")
-    assert parts["mac"] == pytest.approx(0.2e-12 * counts["mac"])
-    assert parts["weight_read"] < grouped(_bill(BASE).energy_parts(), "kind")["weight_read"]
-    assert 0.0 < _bill(mine).latency_s < _bill(BASE).latency_s
