@@ -27,10 +27,15 @@ class Relaxation:
     """
 
     max_steps: int = 30
+    """Steps after which a sample that still moves is left unsettled."""
     tolerance: float = 1e-4
+    """The largest change of a unit in one step at which a sample counts as settled."""
     solver: Solver = "fixed_point"
+    """How to step, as above."""
     damping: float = 1.0
+    """Share of a step that is taken, of `fixed_point` alone."""
     memory: int = 5
+    """Steps that `anderson` mixes."""
     displaced: bool | None = None
     """Whether to iterate the displacement `d = s - s0` from the state `s0` that it starts from:
 
@@ -82,7 +87,9 @@ class Clamped:
     """
 
     x: Array
+    """Inputs `(samples, inputs)`."""
     y: Array | None
+    """Targets `(samples, outputs)`, where there are any."""
     drive: Any
     """dPhi/ds of the clamped couplings, in the array type of the backend."""
     version: int
@@ -113,10 +120,13 @@ class Equilibrium:
     """
 
     state: FloatArray
+    """`(samples, units)`, layer after layer."""
     steps: IntArray
     residual: FloatArray
     converged: BoolArray
+    """Whether the residual came down to the tolerance, `(samples,)`."""
     beta: float
+    """The nudge that it was looked for with; zero is the free phase."""
     displacement: FloatArray | None = None
     """How far it lies from its `origin`, where it was iterated as that: `state` is rounded."""
     origin: FloatArray | None = None

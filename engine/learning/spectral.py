@@ -57,6 +57,7 @@ class SpectralCap:
     cap: float = 0.95
     every: int = 1
     method: Method = "exact"
+    """How a matrix is held, as above; `Training` takes `watched` where nothing is said."""
     iterations: int = 5
     """Steps of a power iteration, after the first one."""
     partial: bool = False

@@ -46,14 +46,19 @@ class Training:
     """
 
     epochs: int = 30
+    """Passes over the samples, and the length of the schedule."""
     batch_size: int = 32
+    """Samples of an update."""
     beta: float | str = "auto"
     estimator: Recipe = "auto"
     free: Relaxation | Literal["auto"] = "auto"
+    """How to look for the free equilibrium; `"auto"` as below."""
     nudged: Relaxation | Literal["auto"] = "auto"
-    """How to look for the equilibria; `"auto"` is as exact as the gradient needs it (`pace`)."""
+    """How to look for the nudged ones; `"auto"` is as exact as the gradient needs it (`pace`)."""
     optimizer: Optimizer = field(default_factory=Adam)
+    """What makes an update of the gradient: `Adam` or `SGD`, with the largest learning rate."""
     schedule: str = "cosine"
+    """How the learning rate falls: `"cosine"` to a hundredth, or `"constant"`."""
     cap: SpectralCap | Literal["auto"] | None = "auto"
     """Bound of the recurrent norm; `"auto"` caps what has a known norm (see `uncapped`)."""
     frozen: tuple[str, ...] = ()
@@ -68,6 +73,7 @@ class Training:
     patience: int | None = None
     """Epochs without a better validation score after which to stop and take the best."""
     seed: int = 0
+    """Of the order of the samples, not of the starting parameters."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size"):
