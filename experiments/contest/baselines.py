@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -9,12 +10,25 @@ from adapters.torch_arrays import torch, unpack
 from adapters.torch_autograd import loss, relax_through
 from engine.arrays import Array, FloatArray, IntArray
 from engine.backend import Backend
+from engine.errors import EngineError
 from engine.learning.estimator import Report
 from engine.learning.run import Epoch, Run
 from engine.learning.training import Training, descend
 
 BATCH = 1024
 """Samples that are read out at once."""
+BENDS: dict[str, Callable[[], torch.nn.Module]] = {
+    "tanh": torch.nn.Tanh,
+    "relu": torch.nn.ReLU,
+    "hard_sigmoid": partial(torch.nn.Hardtanh, 0.0, 1.0),
+}
+"""Activations that networks which relax and modules of torch both have."""
+
+
+def check_activation(name: str) -> None:
+    """Refuse an activation that not all contestants have."""
+    if name not in BENDS:
+        raise EngineError(f"activation is '{name}', expected one of {', '.join(BENDS)}.")
 
 
 def bptt_step(
@@ -65,6 +79,11 @@ class TorchClassifier:
     def size(self) -> int:
         """Number of parameters."""
         return sum(parameter.numel() for parameter in self._model.parameters())
+
+    @property
+    def weights(self) -> dict[str, FloatArray]:
+        """A copy of the parameters by name, as torch arranges them."""
+        return {name: value.cpu().numpy() for name, value in self._model.state_dict().items()}
 
     def fit(
         self,

@@ -50,8 +50,15 @@ class TrainingJob(Protocol):
         """What tells the points of a grid apart."""
 
     @property
+    def weights(self) -> Path | None:
+        """Where its network is to be kept, if it is."""
+
+    @property
     def key(self) -> str:
         """Name of the run, unique within an experiment."""
+
+    def check(self) -> None:
+        """Refuse settings that no network or training can have."""
 
     def run(self, watch: Watch | None = None) -> Record:
         """Train, measure, and return what was found."""

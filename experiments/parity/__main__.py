@@ -8,6 +8,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from experiments.contest.choices import add_device, add_settings
 from experiments.options import (
     add_data,
     add_out,
@@ -38,10 +39,13 @@ def _parser() -> argparse.ArgumentParser:
     add_data(parser, "your own task: .npz with x and y, or .csv")
     add_seeds(parser, 3)
     add("--epochs", type=positive, metavar="N", help="epochs in place of the tuned budget")
+    add_settings(parser)
+    add_device(parser)
     add("--no-controls", action="store_true", help="leave the four controls out")
     add_out(parser, "results/parity")
     add("--fresh", action="store_true", help="repeat runs that are already in the folder")
     add_workers(parser, "runs")
+    parser.set_defaults(workers=None)  # it depends on the device
     add("--scheduler", metavar="ADDRESS", help="run on a Dask cluster, such as tcp://host:8786")
     add("--tune", action="store_true", help="choose the settings on the validation split instead")
     return parser

@@ -4,17 +4,19 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from adapters.torch_arrays import torch
 from adapters.torch_autograd import implicit_gradient
-from engine.arrays import FloatArray, IntArray
+from adapters.torch_backend import TorchBackend
+from engine.arrays import Array, FloatArray, IntArray
 from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.equilibrium import Clamped, Equilibrium, Relaxation, Solver
-from engine.errors import EngineError, NudgeWarning
+from engine.errors import EngineError, NudgeWarning, check_count
 from engine.learning.estimator import estimate
 from engine.learning.predict import predict_proba, targets_of
 from engine.learning.run import Epoch
@@ -22,8 +24,10 @@ from engine.learning.training import Training, fit, train_step
 from engine.model.builders import layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
-from experiments.contest.baselines import bptt_step
+from experiments.contest.baselines import bptt_step, check_activation
+from experiments.contest.devices import Kinds, make_backend, torch_device
 from experiments.contest.jobs import Watch
+from experiments.contest.weights import Weights, save_weights
 from experiments.parity.baselines import FeedForward
 from experiments.parity.settings import ParitySettings
 from experiments.records import EpochPoint, Record
@@ -53,18 +57,28 @@ FROZEN = {
 Probabilities = Callable[[FloatArray], FloatArray]
 
 
-class FlippedBackend(NumbaBackend):
+class _Flipped(Backend):
     """The control that learns the wrong way: the sign of the hidden update is turned round."""
 
     def _accumulate(
         self,
         clamped: Clamped,
         equilibrium: Equilibrium,
-        gradient: FloatArray,
+        gradient: Array,
         energy: float,
         cost: float,
-    ) -> None:
-        super()._accumulate(clamped, equilibrium, gradient, -energy, cost)
+    ) -> Array | None:
+        return super()._accumulate(  # type: ignore[safe-super]
+            clamped, equilibrium, gradient, -energy, cost
+        )
+
+
+class FlippedBackend(_Flipped, NumbaBackend):
+    """It on compiled kernels."""
+
+
+class FlippedTorchBackend(_Flipped, TorchBackend):
+    """It on torch."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,8 @@ class ParityJob:
     settings: ParitySettings
     final: bool = True
     label: str = ""
+    weights: Path | None = None
+    """Where to keep the network, if it is kept."""
 
     @property
     def key(self) -> str:
@@ -86,11 +102,19 @@ class ParityJob:
     @property
     def network(self) -> Network:
         """The network that relaxes."""
-        inputs, hidden, classes = self.task.inputs, self.settings.hidden, self.task.classes
-        activation = self.settings.activation
+        settings = self.settings
+        check_activation(settings.activation)
         if self.contestant == "eqprop_layered":
-            return layered((inputs, hidden, hidden, classes), activation)
-        return looped_mlp(inputs, hidden, classes, activation)
+            return layered(self.sizes, settings.activation)
+        inputs, classes = self.task.inputs, self.task.classes
+        return looped_mlp(inputs, settings.hidden, classes, settings.activation)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of inputs, hidden layers and outputs, where layers lie upon each other."""
+        check_count("layers", self.settings.layers)
+        hidden = (self.settings.hidden,) * self.settings.layers
+        return self.task.inputs, *hidden, self.task.classes
 
     @property
     def training(self) -> Training:
@@ -102,6 +126,10 @@ class ParityJob:
             frozen=FROZEN.get(self.contestant, ()),
             decay=dict.fromkeys(matrices, self.settings.decay),
         )
+
+    def check(self) -> None:
+        """Refuse settings that no network or training can have."""
+        _ = self.network, self.training, self.sizes
 
     def run(self, watch: Watch | None = None) -> Record:
         """Train and measure."""
@@ -115,6 +143,7 @@ class TrainedContestant:
     probabilities: Probabilities
     parameters: int
     curve: tuple[EpochPoint, ...]
+    weights: Weights
 
 
 def run_job(job: ParityJob, watch: Watch | None = None) -> Record:
@@ -136,6 +165,7 @@ def run_job(job: ParityJob, watch: Watch | None = None) -> Record:
         trained = train(job, split, watch or (lambda point: None))
         p = trained.probabilities(split.x_test)
         returns = _returns(job, split, trained.probabilities) if job.final else None
+    save_weights(job, trained.weights, split)
     likelihood = np.maximum(p[np.arange(len(p)), split.y_test], np.finfo(np.float32).tiny)
     return Record(
         task=job.task.name,
@@ -168,8 +198,10 @@ def _train_network(job: ParityJob, split: Split, watch: Watch) -> TrainedContest
     params = initial_params(network, np.random.default_rng(job.seed))
     if job.contestant == "no_recurrence":
         params["W_rec"][...] = 0.0
-    make = FlippedBackend if job.contestant == "flipped_sign" else NumbaBackend
-    backend = make(network, params)
+    kinds: Kinds = (NumbaBackend, TorchBackend)
+    if job.contestant == "flipped_sign":
+        kinds = (FlippedBackend, FlippedTorchBackend)
+    backend = make_backend(network, params, job.settings.device, kinds)
     settled = replace(training.settled, max_steps=TEST_STEPS)
     is_eqprop = job.contestant.startswith("eqprop")
     probe = split.x_train[:COSINE_SAMPLES], split.y_train[:COSINE_SAMPLES]
@@ -188,14 +220,13 @@ def _train_network(job: ParityJob, split: Split, watch: Watch) -> TrainedContest
     step = bptt_step if job.contestant == "backprop_looped" else train_step
     fit(backend, split.x_train, split.y_train, training, on_epoch=on_epoch, step=step)
     return TrainedContestant(
-        lambda x: predict_proba(backend, x, settled), network.size, tuple(curve)
+        lambda x: predict_proba(backend, x, settled), network.size, tuple(curve), backend.params
     )
 
 
 def _train_feedforward(job: ParityJob, split: Split, watch: Watch) -> TrainedContestant:
-    hidden = job.settings.hidden
-    sizes = (job.task.inputs, hidden, hidden, job.task.classes)
-    model = FeedForward(sizes, job.settings.activation, job.seed)
+    device = torch_device(job.settings.device)
+    model = FeedForward(job.sizes, job.settings.activation, job.seed, device)
     curve: list[EpochPoint] = []
 
     def on_epoch(epoch: Epoch) -> None:
@@ -204,7 +235,7 @@ def _train_feedforward(job: ParityJob, split: Split, watch: Watch) -> TrainedCon
         watch(curve[-1])
 
     model.fit(split.x_train, split.y_train, job.training, job.settings.decay, on_epoch)
-    return TrainedContestant(model.probabilities, model.size, tuple(curve))
+    return TrainedContestant(model.probabilities, model.size, tuple(curve), model.weights)
 
 
 def gradient_cosine(

@@ -47,9 +47,10 @@ PARITY = Roster(
         "backprop_feedforward": Look(ORANGE, DASHED),
     },
     unused={
-        "backprop_looped": frozenset({"beta", "nudged_steps"}),
+        "eqprop_looped": frozenset({"layers"}),
+        "backprop_looped": frozenset({"beta", "estimator", "layers", "nudged_steps"}),
         "backprop_feedforward": frozenset(
-            {"beta", "cap", "cap_every", "free_steps", "nudged_steps", "tolerance"}
+            {"beta", "cap", "cap_every", "estimator", "free_steps", "nudged_steps", "tolerance"}
         ),
     },
 )

@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from experiments.contest.choices import add_device, add_settings
 from experiments.options import (
     add_data,
     add_out,
@@ -21,7 +22,7 @@ from experiments.options import (
     positive,
 )
 from experiments.requirements import packages_needed
-from experiments.vision.choices import DEVICES, FULL, NETWORKS, VISION_TASKS
+from experiments.vision.choices import FULL, NETWORKS, VISION_TASKS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,9 +41,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--full", action="store_true", help=f"the whole table, in hours: {', '.join(FULL)}")
     add_data(parser, "your own images: .npz with x (samples, height, width, channels) and y")
     add("--network", choices=NETWORKS, help="dchn: 128-256-512-512 as published, for a GPU")
-    add("--device", choices=DEVICES, help="EqProp on torch, there (default: compiled kernels)")
+    add_device(parser)
     add_seeds(parser, 3)
     add("--epochs", type=positive, metavar="N", help="epochs in place of those of the settings")
+    add_settings(parser)
     add_out(parser, "results/vision")
     add("--fresh", action="store_true", help="repeat runs that are already in the folder")
     add_workers(parser, "runs")

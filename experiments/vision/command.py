@@ -7,14 +7,13 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from joblib import cpu_count
 from rich.console import Console
 
 from adapters.torch_arrays import pick_device
 from engine.errors import EngineError
-from experiments.contest.finish import KEPT, Crew, finish
+from experiments.contest.finish import KEPT, Crew, finish, keeping, workers_for
+from experiments.contest.given_settings import GivenSettings, check_jobs, given_settings
 from experiments.contest.grid import print_chosen
 from experiments.contest.report_files import FILES
 from experiments.machine import describe_machine
@@ -27,7 +26,7 @@ from experiments.vision.choices import FULL, NETWORKS, VISION_TASKS
 from experiments.vision.contestants import VisionJob, compile_kernels
 from experiments.vision.report import TABLE, print_summary, write_report
 from experiments.vision.settings import settings_for
-from experiments.vision.tune import choose, contestants_on, tuning_jobs
+from experiments.vision.tune import GRID, budget_for, choose, contestants_on, tuning_jobs
 
 USUAL, STAND_IN = "fashion_mnist_10k", "digits"
 
@@ -51,14 +50,16 @@ def run(options: argparse.Namespace, given: Sequence[str]) -> int:
 def compare(options: argparse.Namespace, command: str, console: Console) -> None:
     """Do the runs that are not done yet, write the report and print its tables."""
     prepare_output(options.out, *FILES, TABLE)
-    tasks, overrides = _tasks(options, console), _overrides(options)
+    given, tasks = _given(options), _tasks(options, console)
+    given.check_tasks([task.name for task in tasks])
     jobs = []
     for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
         for task in tasks:
             for name in contestants_on(task.name):
-                settings = replace(settings_for(task.name, name), **overrides)
-                jobs.append(_marked(VisionJob(task, name, seed, settings), options.data))
-    _check_networks(jobs)
+                settings = given.apply(settings_for(task.name, name), task.name, name)
+                job = _marked(VisionJob(task, name, seed, settings), options.data)
+                jobs.append(keeping(job, options))
+    check_jobs(jobs)
     records = finish(jobs, options.out / "runs", _crew(options, console))
     summary = write_report(records, options.out, command, describe_machine())
     print_summary(records, summary, console)
@@ -70,21 +71,26 @@ def tune(options: argparse.Namespace, console: Console) -> None:
     """Try every point of the grids on the validation split and print the best."""
     path = options.out / "tuning.json"
     prepare_output(options.out, path.name)
-    tasks, overrides = _tasks(options, console), _overrides(options)
+    given, tasks = _given(options), _tasks(options, console)
     folder, crew = options.out / "tuning", _crew(options, console)
-    jobs = [_marked(job, options.data) for job in tuning_jobs(tasks, overrides)]
-    _check_networks(jobs)
+    budgets = {task.name: given.apply(budget_for(task.name), task.name, "") for task in tasks}
+    jobs = [_marked(job, options.data) for job in tuning_jobs(tasks, budgets)]
+    check_jobs(jobs)
     chosen = choose(zip(jobs, finish(jobs, folder, crew), strict=True))
     print_chosen(chosen, console)
-    write_text(path, json.dumps({"chosen": chosen}, indent=1))
+    write_text(path, json.dumps({"chosen": chosen, "given": given.as_given()}, indent=1))
     console.print(f"All of it: {path}", soft_wrap=True)
-    console.print("To use it, enter it in experiments/vision/settings.py.")
+    console.print(f"To use it: --settings {path}", soft_wrap=True)
+
+
+def _given(options: argparse.Namespace) -> GivenSettings:
+    layers = NETWORKS[options.network] if options.network else None
+    named = {"epochs": options.epochs, "device": options.device, "layers": layers}
+    return given_settings(options, named, GRID)
 
 
 def _crew(options: argparse.Namespace, console: Console) -> Crew:
-    shared = options.device in ("cuda", "mps")  # one device for all
-    workers = options.workers or (1 if shared else cpu_count())
-    return Crew(options.out, workers, options.fresh, console, compile_kernels)
+    return Crew(options.out, workers_for(options), options.fresh, console, compile_kernels)
 
 
 def _tasks(options: argparse.Namespace, console: Console) -> list[Task]:
@@ -105,19 +111,6 @@ def _usual_task(console: Console) -> Task:
         )
         return VISION_TASKS[STAND_IN]
     return VISION_TASKS[USUAL]
-
-
-def _overrides(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what the options change in every setting."""
-    layers = NETWORKS[options.network] if options.network else None
-    given = {"epochs": options.epochs, "device": options.device, "layers": layers}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _check_networks(jobs: Sequence[VisionJob]) -> None:
-    """Refuse images that a network cannot take, before anything is trained."""
-    for job in {job.task.name: job for job in jobs}.values():
-        _ = job.network
 
 
 def _marked(job: VisionJob, data: Path | None) -> VisionJob:

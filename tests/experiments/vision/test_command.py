@@ -262,7 +262,7 @@ def test_help_explains_every_option(capsys):
     usage, _, options = text.partition("\noptions:\n")
     explained = re.findall(r"^  (?:-h, )?(--[\w-]+)(?: [A-Z{].*?)??\s+[a-zA-Z]", options, re.M)
     assert set(explained) == set(re.findall(r"(--[\w-]+)", usage)) | {"--help"}
-    assert len(explained) == 12
+    assert len(explained) == 15
     for name in VISION_TASKS:
         assert name in text
 
