@@ -77,6 +77,20 @@ def labelled_numbers(columns: Columns, label: str | None = None) -> LabelledNumb
     )
 
 
+def input_numbers(columns: Columns, inputs: int) -> FloatArray | None:
+    """Return a table without labels as `(samples, inputs)`; `None` if it is not as wide as that.
+
+    A first column that numbers the rows is left out.
+    """
+    width = len(columns.rows[0])
+    first = int(width == inputs + 1 and _is_index(columns) and bool(columns.names))
+    if width - first != inputs:
+        return None
+    if first and columns.names[-1].lower() in LABELS:
+        return None
+    return np.column_stack([_numbers(columns, j) for j in range(first, width)])
+
+
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Tell whether the first row has names: no number, or one text above a column of numbers."""
     first, rest = [cell.strip() for cell in rows[0]], rows[1:]

@@ -140,14 +140,19 @@ def _from_table(table: LabelledNumbers) -> _Found:
     return _Found(table.x, table.y, label=table.label, remark=table.left_out)
 
 
-def _read_npz(path: Path, label: str | None) -> _Found:
+def read_npz_arrays(path: Path) -> dict[str, RawArray]:
+    """Return the plain arrays of an archive, which may not unpack to much more than its size."""
     from engine.archives import ArchiveError, read_arrays  # late, as in `stratified_parts`
 
     size = path.stat().st_size
     try:
-        arrays = read_arrays(path, max(SMALL, MOST_UNPACKED * size))
+        return read_arrays(path, max(SMALL, MOST_UNPACKED * size))
     except ArchiveError as error:
         raise TaskError(f"{path} is not a readable .npz of plain arrays: {error}") from None
+
+
+def _read_npz(path: Path, label: str | None) -> _Found:
+    arrays = read_npz_arrays(path)
 
     def array(*names: str) -> RawArray | None:
         return next((arrays[name] for name in names if name in arrays), None)
@@ -168,7 +173,7 @@ def _read_npz(path: Path, label: str | None) -> _Found:
 
 def _as_task(path: Path, found: _Found, target: Target | None) -> Task:
     image = _image_of(found.x)
-    x, y = _checked_inputs(path, "", found.x), _checked_labels(path, "", found.x, found.y)
+    x, y = checked_inputs(path, "", found.x), _checked_labels(path, "", found.x, found.y)
     kind = _kind_of(path, y) if target is None else target
     test = None
     if found.x_test is not None and found.y_test is not None:
@@ -178,7 +183,7 @@ def _as_task(path: Path, found: _Found, target: Target | None) -> Task:
                 f"{', '.join(map(str, found.x.shape[1:]))})."
             )
         y_test = _checked_labels(path, "test ", found.x_test, found.y_test)
-        test = (_checked_inputs(path, "test ", found.x_test), y_test)
+        test = (checked_inputs(path, "test ", found.x_test), y_test)
     number_table = _numbers if kind == REGRESSION else _classes
     table = number_table(path, x, y, test)
     note = _note(path, table, found, image is None)
@@ -217,7 +222,8 @@ def _note(path: Path, table: NumberTable, found: _Found, per_feature: bool) -> s
     )
 
 
-def _checked_inputs(path: Path, part: str, x: RawArray) -> FloatArray:
+def checked_inputs(path: Path, part: str, x: RawArray) -> FloatArray:
+    """Return inputs as rows of double precision, or say which of them is no number."""
     if x.ndim not in (2, 3, 4) or 0 in x.shape[1:] or x.dtype.kind not in "biuf":
         raise TaskError(
             f"{path} has {part}inputs of shape {x.shape} and type {x.dtype}, expected numbers of "
