@@ -16,7 +16,7 @@ from settle.commands import commands
 from settle.packages import ROOT
 
 HEAVY = ("torch", "sklearn", "numba", "matplotlib", "scipy", "hypothesis")
-NOT_YET = {"bench", "circuit"}
+NOT_YET = {"bench"}
 """Commands whose parser stands beside their work."""
 LIGHT = sorted(set(commands()) - NOT_YET)
 CALL = """
@@ -39,6 +39,7 @@ TYPOS = {
     "verify": [["--track", "99"]],
     "fuzz": [["--property", "luck"]],
     "transformer": [["--task", "reversed"]],
+    "circuit": [["trian"]],
     "addition": [["evaluate", "nothing.pt"], ["predict", "1", "2", "--checkpoint", "nothing.pt"]],
 }
 
