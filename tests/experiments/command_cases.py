@@ -16,6 +16,7 @@ import experiments.verify.__main__ as verify
 import experiments.vision.__main__ as vision
 from experiments.addition import command as addition_command
 from experiments.addition import eqprop_command, log, training_command
+from experiments.benchmark import command as benchmark_command
 from experiments.contest import finish
 from experiments.fuzz import command as fuzz_command
 from experiments.hardware import command as hardware_command
@@ -42,7 +43,7 @@ COMMANDS = {
     "hardware": Command(hardware.main, (), (hardware_command, "run_all")),
     "verify": Command(verify.main, (), (verify_command, "compile_kernels")),
     "transformer": Command(transformer.main, ("--quick",), (transformer_command, "_run")),
-    "benchmark": Command(benchmark.main, ("--quick",), (benchmark, "run_parts")),
+    "benchmark": Command(benchmark.main, ("--quick",), (benchmark_command, "run_parts")),
     "fuzz": Command(fuzz.main, (), (fuzz_command, "_turns")),
     "mutants": Command(mutants.main, ("--sample", "1"), (mutants_command, "Campaign")),
     "circuit train": Command(circuit.main, ("train",), (circuit_train, "fit")),
