@@ -7,6 +7,8 @@ from engine import resistive as circuit_of
 from engine.couplings.conductance import LEAST
 
 INPUT_AMPLIFICATION, TOTAL = 100.0, 10.0
+DEEP_AMPLIFICATION = 4.0
+"""Of the voltages between layers, where there are several hidden ones."""
 RATE, BIAS_RATE = 0.02, 0.01
 
 
@@ -15,6 +17,7 @@ def circuit(inputs: int, hidden: Sequence[int], outputs: int, g_min: float = LEA
     return circuit_of(
         (inputs, *hidden, outputs),
         input_amplification=INPUT_AMPLIFICATION,
+        amplification=DEEP_AMPLIFICATION if len(hidden) > 1 else 1.0,
         total=TOTAL,
         g_min=g_min,
     )

@@ -111,7 +111,8 @@ def _try_out(
 
 
 def _batches(show: Show, title: str) -> Callable[[int, int, str], None]:
-    return lambda done, total, note: show(title, done, total, note)
+    """Tell now and then how far one training is: without a total, no batch gets a line."""
+    return lambda done, total, _: show(title, done, None, f"{done:,} of {total:,} batches")
 
 
 def _design(options: argparse.Namespace) -> Design:
