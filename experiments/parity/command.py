@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 
@@ -17,6 +18,7 @@ from experiments.contest.report_files import FILES
 from experiments.machine import describe_machine
 from experiments.options import FIRST_SEED
 from experiments.output import prepare_output
+from experiments.parity.circuits import CircuitJob, circuit_job
 from experiments.parity.contestants import ParityJob, compile_kernels
 from experiments.parity.report_files import print_summary, write_report
 from experiments.parity.roster import CONTESTANTS, CONTROLS
@@ -26,6 +28,7 @@ from experiments.records import write_text
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
 
+Job = TypeVar("Job", ParityJob, CircuitJob)
 OFFLINE = ("digits", "cartpole", "acrobot")
 """Tasks that need no download."""
 
@@ -47,7 +50,7 @@ def run(options: argparse.Namespace, given: Sequence[str]) -> int:
 def compare(options: argparse.Namespace, command: str, console: Console) -> None:
     """Do the runs that are not done yet, write the report and print its tables."""
     names = [*CONTESTANTS, *([] if options.no_controls else CONTROLS)]
-    jobs = []
+    jobs: list[ParityJob | CircuitJob] = []
     for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
         for task in _tasks(options):
             for name in names:
@@ -55,6 +58,8 @@ def compare(options: argparse.Namespace, command: str, console: Console) -> None
                 if options.epochs is not None:
                     settings = replace(settings, epochs=options.epochs)
                 jobs.append(_marked(ParityJob(task, name, seed, settings), options.data))
+            if options.circuits:
+                jobs.append(_marked(circuit_job(task, seed, options.epochs), options.data))
     prepare_output(options.out, *FILES)
     records = finish(jobs, options.out / "runs", _crew(options, console))
     summary = write_report(
@@ -101,7 +106,7 @@ def _tasks(options: argparse.Namespace) -> list[Task]:
     return [*tasks, *([task_from_file(options.data)] if options.data else [])]
 
 
-def _marked(job: ParityJob, data: Path | None) -> ParityJob:
+def _marked(job: Job, data: Path | None) -> Job:
     """Mark a job on a user's file with its checksum, so that other contents are another run."""
     if job.task.name in TASKS or data is None or not data.is_file():
         return job
