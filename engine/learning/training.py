@@ -12,6 +12,7 @@ import numpy.typing as npt
 from engine.arrays import Array, FloatArray, OwnArray, namespace
 from engine.backend import Backend
 from engine.border import checked
+from engine.compiled.moments import lift
 from engine.compiled.threads import fitting_threads
 from engine.equilibrium import Relaxation
 from engine.errors import CheckpointError, EngineError, check_count, check_seed, shown
@@ -226,6 +227,10 @@ def keep_least(backend: Backend, update: Array) -> None:
     xp = namespace(update)
     for name, change in unpack(network, update, network.squares).items():
         now, least = held[name], network.squares[name].g_min
+        if isinstance(update, np.ndarray):
+            number = update.dtype.type
+            lift(now.ravel(), change.reshape(-1), number(least), number(np.inf))
+            continue
         falls = now + change < least
         up = xp.where(falls, least - now, change)
         # The difference is rounded, and so may end one step of its precision too low.

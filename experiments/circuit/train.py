@@ -15,20 +15,9 @@ from rich.console import Console
 
 from adapters.spice_backend import SpiceBackend
 from adapters.spice_netlist import Parts
-from engine import (
-    Adam,
-    Backend,
-    Network,
-    NumbaBackend,
-    Params,
-    Training,
-    evaluate,
-    fit,
-    initial_params,
-    save,
-)
-from engine import resistive as circuit_of
+from engine import Backend, Network, NumbaBackend, evaluate, fit, initial_params, save
 from engine.learning.run import Epoch
+from experiments.circuit.recipe import circuit, settings
 from experiments.machine import describe_machine
 from experiments.options import add_out, positive, positive_number, seed_count
 from experiments.output import prepare_output
@@ -39,25 +28,6 @@ from experiments.tasks import Split, find_task
 
 FIRST_SEED = 42
 RECORD = "circuits.json"
-INPUT_AMPLIFICATION, TOTAL = 100.0, 10.0
-RATE, BIAS_RATE = 0.02, 0.01
-
-
-def circuit(inputs: int, hidden: list[int], outputs: int) -> Network:
-    """Return the network that is trained."""
-    sizes = (inputs, *hidden, outputs)
-    return circuit_of(sizes, input_amplification=INPUT_AMPLIFICATION, total=TOTAL)
-
-
-def settings(params: Params, epochs: int, batch_size: int, seed: int) -> Training:
-    """Return how it is trained: a conductance changes in proportion to the mean of its block."""
-    rates = {
-        name: float(block.mean()) if name in params.network.squares else BIAS_RATE
-        for name, block in params.items()
-    }
-    return Training(
-        epochs=epochs, batch_size=batch_size, optimizer=Adam(RATE), rates=rates, seed=seed
-    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -54,6 +54,8 @@ class Roster:
     looks: Mapping[str, Look]
     rival: str | None = None
     """The baseline of every gap; where there is none, the best one on the validation part."""
+    optional: frozenset[str] = frozenset()
+    """Contestants whom nobody misses where they do not run at all."""
     unused: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Settings that a record carries although its contestant has no use for them."""
 

@@ -56,8 +56,9 @@ def name_missing(
         titles = ", ".join(roster.tasks[task] for task in absent)
         sentences.append(f"Tasks that were not run: {titles}.")
     nowhere = [name for name in roster.titles if not any(name in task for task in runs.values())]
-    if nowhere:
-        sentences.append(f"Contestants that were not run: {_titles(roster, nowhere)}.")
+    expected = [name for name in nowhere if name not in roster.optional]
+    if expected:
+        sentences.append(f"Contestants that were not run: {_titles(roster, expected)}.")
     for task, contestants in runs.items():
         sentences += _missing_runs(roster, contestants, nowhere, list_seeds(runs))
         sentences += _missing_comparisons(roster, contestants, baselines[task])

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 
@@ -19,6 +20,7 @@ from experiments.contest.report_files import FILES
 from experiments.machine import describe_machine
 from experiments.options import FIRST_SEED
 from experiments.output import prepare_output
+from experiments.parity.circuits import CircuitJob, circuit_job
 from experiments.parity.contestants import ParityJob, compile_kernels
 from experiments.parity.report_files import print_summary, write_report
 from experiments.parity.roster import CONTESTANTS, CONTROLS, LOOPED
@@ -35,6 +37,7 @@ from experiments.records import write_text
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
 
+Job = TypeVar("Job", ParityJob, CircuitJob)
 OFFLINE = ("digits", "cartpole", "acrobot")
 """Tasks that need no download."""
 
@@ -60,13 +63,16 @@ def compare(options: argparse.Namespace, command: str, console: Console) -> None
     names = [*CONTESTANTS, *([] if options.no_controls else CONTROLS)]
     given, tasks = _given(options), _tasks(options)
     given.check_tasks([task.name for task in tasks])
-    jobs = []
+    jobs: list[ParityJob | CircuitJob] = []
     for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
         for task in tasks:
             for name in names:
                 settings = given.apply(settings_for(task.name, name), task.name, name, LOOPED)
                 job = _marked(ParityJob(task, name, seed, settings), options.data)
                 jobs.append(keeping(job, options))
+            if options.circuits:
+                circuit = _marked(circuit_job(task, seed, options.epochs), options.data)
+                jobs.append(keeping(circuit, options))
     check_jobs(jobs)
     prepare_output(options.out, *FILES)
     records = finish(jobs, options.out / "runs", _crew(options, console))
@@ -121,7 +127,7 @@ def _tasks(options: argparse.Namespace) -> list[Task]:
     return [*tasks, *([task_from_file(options.data)] if options.data else [])]
 
 
-def _marked(job: ParityJob, data: Path | None) -> ParityJob:
+def _marked(job: Job, data: Path | None) -> Job:
     """Mark a job on a user's file with its checksum, so that other contents are another run."""
     if job.task.name in TASKS or data is None or not data.is_file():
         return job

@@ -17,6 +17,7 @@ from experiments.contest.report_content import (
 from experiments.contest.result_tables import goals_table
 from experiments.contest.runs import Runs
 from experiments.contest.summary import ContestSummary
+from experiments.parity.circuits import circuits_table
 from experiments.parity.result_tables import controls_table, headline_table, returns_table
 from experiments.parity.roster import BASELINES, PARITY, TITLES
 from experiments.reporting.document import Block, Bullets, Code, Document, Figure
@@ -47,6 +48,7 @@ def build_document(
         section(
             "Results", headline_table(summary), goals_table(PARITY, summary), figures.get("gap")
         ),
+        section("Circuits", circuits_table(summary)),
         section("Missing", *missing_runs(summary)),
         section("Statistics", *statistics(PARITY, summary)),
         section("Accuracy", figures.get("accuracy"), figures.get("learning_curves")),

@@ -11,6 +11,7 @@ from experiments.contest.report_files import metrics_csv, print_report, results_
 from experiments.contest.result_tables import goals_table
 from experiments.contest.runs import arrange_runs, list_records
 from experiments.contest.summary import ContestSummary, summarise
+from experiments.parity.circuits import circuits_table
 from experiments.parity.report_content import build_document
 from experiments.parity.result_tables import controls_table, headline_table, returns_table
 from experiments.parity.roster import PARITY
@@ -44,6 +45,7 @@ def print_summary(summary: ContestSummary, console: Console) -> None:
     tables = (
         headline_table(summary),
         goals_table(PARITY, summary),
+        circuits_table(summary),
         controls_table(summary),
         returns_table(summary),
     )

@@ -1,0 +1,34 @@
+"""The circuits that are trained, and how: what was chosen on validation parts."""
+
+from collections.abc import Sequence
+
+from engine import Adam, Network, Params, Training
+from engine import resistive as circuit_of
+from engine.couplings.conductance import LEAST
+
+INPUT_AMPLIFICATION, TOTAL = 100.0, 10.0
+DEEP_AMPLIFICATION = 4.0
+"""Of the voltages between layers, where there are several hidden ones."""
+RATE, BIAS_RATE = 0.02, 0.01
+
+
+def circuit(inputs: int, hidden: Sequence[int], outputs: int, g_min: float = LEAST) -> Network:
+    """Return the network that is trained."""
+    return circuit_of(
+        (inputs, *hidden, outputs),
+        input_amplification=INPUT_AMPLIFICATION,
+        amplification=DEEP_AMPLIFICATION if len(hidden) > 1 else 1.0,
+        total=TOTAL,
+        g_min=g_min,
+    )
+
+
+def settings(params: Params, epochs: int, batch_size: int, seed: int) -> Training:
+    """Return how it is trained: a conductance changes in proportion to the mean of its block."""
+    rates = {
+        name: float(block.mean()) if name in params.network.squares else BIAS_RATE
+        for name, block in params.items()
+    }
+    return Training(
+        epochs=epochs, batch_size=batch_size, optimizer=Adam(RATE), rates=rates, seed=seed
+    )
