@@ -52,8 +52,13 @@ def time_text(value: Range) -> str:
 
 
 def ratio_text(value: Range) -> str:
-    """Return a ratio with its range below it."""
-    return f"{value.nominal:.3g}\n({value.low:.2g} to {value.high:.2g})"
+    """Return a ratio with its range below it, all with as many digits: it then holds its value."""
+    return f"{value.nominal:.3g}\n({ends_text(value)})"
+
+
+def ends_text(value: Range) -> str:
+    """Return the ends of the range of a ratio."""
+    return f"{value.low:.3g} to {value.high:.3g}"
 
 
 def learning_table(summary: Summary) -> Table:
