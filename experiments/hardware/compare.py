@@ -93,7 +93,9 @@ def _text(where: str, table: Any, name: str) -> str:
 
 
 def _nominal(where: str, table: Any, name: str) -> float:
-    return _number(f"{name} in {where}", _field(where, table, name), "nominal")
+    """Return the value of a range; null stands for what has none, such as times without prices."""
+    found = _field(where, table, name)
+    return math.nan if found is None else _number(f"{name} in {where}", found, "nominal")
 
 
 def _number(where: str, table: Any, name: str) -> float:

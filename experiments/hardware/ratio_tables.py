@@ -58,12 +58,13 @@ def break_even_tables(contests: Sequence[Contest]) -> tuple[Table, Table]:
     )
     steps = "Steps are those of a sample in its three phases together."
     settling = (
-        "On a crossbar cell_read time is that of settling; on event-driven cores what is busiest "
+        "On a crossbar cell_read time is that of settling; on cores what is busiest "
         "at nominal times stays so."
     )
     owners = ("Substrate", "Technology", "Against")
     energy = tuple((*names(c), ";\n".join(c.break_even())) for c in contests)
-    time = tuple((*names(c), ";\n".join(c.break_even_times())) for c in contests)
+    times = (c for c in contests if c.time_ratio is not None)
+    time = tuple((*names(c), ";\n".join(c.break_even_times())) for c in times)
     return (
         Table(
             "Break-even of energy",

@@ -73,7 +73,8 @@ METHOD = (
     "to 11 times.",
     "Time is that of the machine that a technology states: stages follow one another, and only "
     "what it lists behind a stage takes no time of its own.",
-    "Event-driven cores work side by side: a step lasts as long as its busiest core and a barrier.",
+    "Cores of a spiking chip work side by side: a step lasts as long as its busiest core and a "
+    "barrier.",
 )
 
 RIVAL_METHOD = (
@@ -85,7 +86,7 @@ RIVAL_METHOD = (
     "The rivals hold their weights in the words or cells of the same substrate, which rounds and "
     "writes their updates too; all else they calculate in double precision without noise, at the "
     "price of narrow words. This favours them. On a crossbar their matrix products are array reads "
-    "between converters, on an event-driven chip every state is sent to every core with a listener "
+    "between converters, on a spiking chip every state is sent to every core with a listener "
     "in each step.",
     "Of a design that sums gradients in registers BPTT, which adds at every step, would gain most.",
 )
@@ -161,8 +162,8 @@ def lead_sentences(summary: Summary) -> list[str]:
 
 
 def _ratio(contest: Contest) -> str:
-    substrate, _, _ = names(contest)
-    return f"{substrate} / {contest.technology.name} ({contest.ratio.both.nominal:.2g})"
+    substrate, technology, _ = names(contest)
+    return f"{substrate} / {technology} ({contest.ratio.both.nominal:.3g})"
 
 
 def _sweeps(summary: Summary) -> list[Block]:

@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from experiments.hardware.contest import Summary
-from experiments.hardware.cost_tables import cost_table, cost_values, saved_table
+from experiments.hardware.cost_tables import cost_table, cost_values, plain_time, saved_table
 from experiments.hardware.costs import Contest, scaled
 from experiments.hardware.job import Outcome
+from experiments.hardware.kept_runs import run_values
 from experiments.hardware.mapping import ChipMapping, mapping_table, mappings
 from experiments.hardware.published import publications
 from experiments.hardware.ratio_tables import break_even_tables, headline_tables
@@ -99,15 +100,7 @@ def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> s
 
 
 def _run_values(outcome: Outcome, targets: Targets) -> dict[str, Any]:
-    """Return a run with the counts of all looks by event: names would fill the file otherwise."""
-    found = asdict(outcome)
-    counted = [point.pop("counts") for point in found["curve"]]
-    events: dict[tuple[str, ...], list[int]] = {tuple(row[:3]): [] for row in counted[-1]}
-    for rows in counted:
-        now = {tuple(row[:3]): row[3] for row in rows}
-        for event, numbers in events.items():
-            numbers.append(now.get(event, 0))
-    found["counts"] = [[*event, numbers] for event, numbers in events.items()]
+    found = run_values(outcome)
     if (outcome.substrate, outcome.seed) in targets:
         found["update_of_target"] = update_reached(outcome, targets)
     return found
@@ -135,15 +128,15 @@ def _contest_values(contest: Contest) -> dict[str, Any]:
         "ratio_by_seeds": asdict(contest.ratio.seeds),
         "energies_j": [[a.energy_j, b.energy_j] for a, b in contest.pairs],
         "verdict": contest.verdict,
-        "latency_s": asdict(contest.training_time),
-        "rival_latency_s": asdict(scaled(theirs.latency(), 1 / seeds)),
+        "latency_s": plain_time(contest.training_time),
+        "rival_latency_s": plain_time(scaled(theirs.latency(), 1 / seeds)),
         "latency_ratio": None if contest.time_ratio is None else asdict(contest.time_ratio.both),
         "inference_energy_j": asdict(contest.inference_energy()),
-        "inference_latency_s": asdict(scaled(once.latency(), 1 / n)),
+        "inference_latency_s": plain_time(scaled(once.latency(), 1 / n)),
         "inference_power_w": _power(once),
         "training_samples": samples,
         "training_sample_energy_j": asdict(scaled(ours.energy(), 1 / samples)),
-        "training_sample_latency_s": asdict(scaled(ours.latency(), 1 / samples)),
+        "training_sample_latency_s": plain_time(scaled(ours.latency(), 1 / samples)),
         "power_w": _power(ours),
         "rival_power_w": _power(theirs),
         "memory": asdict(ours.design.memory) | {"bits": ours.design.memory_bits},

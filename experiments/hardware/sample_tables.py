@@ -7,7 +7,6 @@ from experiments.hardware.costs import Contest, Cost, scaled
 from experiments.hardware.report_tables import LEARNER_TITLES, range_text
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import NONE, in_units
-from hw_sim.chips.catalogue import CHIPS
 from hw_sim.prices.bill import Bill
 from hw_sim.prices.technology import Technology
 
@@ -84,8 +83,8 @@ def priced_runs(contests: Sequence[Contest], costs: Sequence[Cost]) -> list[Run]
 def _row(run: Run, title: str) -> tuple[str, ...]:
     samples = training_samples(run.trained)
     return (
-        CHIPS[run.substrate].title,
-        run.technology.title,
+        run.substrate,
+        run.technology.name,
         title,
         range_text(scaled(run.once.energy(), 1 / run.inferences), "J"),
         _share(run.once.latency_s, run.inferences),

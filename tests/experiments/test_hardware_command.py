@@ -104,7 +104,7 @@ def test_a_batch_of_a_gpu_and_one_sample_alone_have_rows_of_their_own(
 ) -> None:
     page = (finished[0] / "report.md").read_text()
     (table,) = [part for part in page.split("\n#") if "Power in training" in part]
-    rows = [line for line in table.splitlines() if "GPU" in line]
+    rows = [line for line in table.splitlines() if "gpu" in line]
     assert len(rows) == 2 * len(LEARNERS)
     assert sum("one sample at a time" in row for row in rows) == len(LEARNERS)
 

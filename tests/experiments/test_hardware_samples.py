@@ -5,6 +5,7 @@ from dataclasses import replace
 from engine.model.builders import looped_mlp
 from experiments.hardware.cost_tables import cost_table
 from experiments.hardware.costs import Cost
+from experiments.hardware.report_tables import worn_text
 from experiments.hardware.sample_tables import power_text, sample_table, training_samples
 from experiments.reporting.number_text import NONE
 from hw_sim.counts import OpCounts, WordCount
@@ -60,3 +61,13 @@ def test_where_a_technology_states_no_times_there_is_a_dash() -> None:
 def _cost(technology: Technology) -> Cost:
     run = replace(bill(), technology=technology)
     return Cost("digital", technology, run, run, (run,), inferences=7, steps=3.0)
+
+
+def test_a_chip_is_worn_out_after_its_endurance_over_the_writes_of_a_training() -> None:
+    technology = shipped_technologies()["rram_crossbar"]
+    worn = replace(bill(), technology=technology, most_writes=2e4)
+    value, ends = worn_text(worn).split("\n")
+    assert value == "5,000"  # of 1e8 writes
+    low, high = (float(end.replace(",", "")) for end in ends.strip("()").split(" to "))
+    assert 1e6 / 2e4 < low < 5000 < high < 1e9 / 2e4
+    assert worn_text(replace(worn, most_writes=0)) == worn_text(bill()) == NONE
