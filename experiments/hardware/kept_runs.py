@@ -17,6 +17,8 @@ from hw_sim.chips.crossbar import CROSSBAR
 from hw_sim.counts import WordCount
 
 FORMAT = "settle hardware run 1"
+RUN_FILE = "runs/eqprop-digital-00000000-000000000000.json"
+"""As long a name as they get."""
 
 
 @dataclass(frozen=True)

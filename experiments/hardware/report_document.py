@@ -8,6 +8,7 @@ from experiments.hardware.costs import Contest
 from experiments.hardware.device_fit import device_of, device_table
 from experiments.hardware.mapping import mapping_table, mappings, traffic_table
 from experiments.hardware.own_network import refusal
+from experiments.hardware.priced import priced_blocks
 from experiments.hardware.published_tables import (
     differences,
     published_figures,
@@ -103,17 +104,21 @@ def build_document(
     contests = summary.contests
     singles = [c for c in contests if c.rival == "backprop"]
     runs, mapped = priced_runs(contests, summary.costs), mappings(summary)
+    used = {technology.name: technology for technology in technologies}
+    priced = summary.task, summary.main_runs, used, summary.networks, summary.cells
     sections = (
+        _section("What was priced", *priced_blocks(*priced)),
         _section(
             "Results",
             learning_table(summary),
             saved_table(summary),
+            sample_table(contests, summary.costs),
             *headline_tables(contests),
             cost_table(summary.costs),
         ),
         _section("Learning curves", figures.get("learning")),
         _section("Missing", Bullets(summary.missing) if summary.missing else None),
-        _section("Energy and power", figures.get("energy"), sample_table(contests, summary.costs)),
+        _section("Energy by component", figures.get("energy")),
         _section("When does EqProp win?", *break_even_tables(contests), figures.get("break_even")),
         _section("Which prices decide?", sensitivity_table(contests), figures.get("sensitivity")),
         _section(
