@@ -228,15 +228,3 @@ def prices_table(technologies: Sequence[Technology]) -> Table:
     header = ("Technology", "Price", "Source", "Node", "Status", "Value", "Low", "High")
     caption = "Recalled numbers are unverified and have wide ranges."
     return Table("Prices", header, tuple(rows), caption, 5)
-
-
-def compare_table(old: dict[str, dict[str, float]], new: dict[str, dict[str, float]]) -> Table:
-    """Two saved reports side by side."""
-    rows = []
-    for name in dict.fromkeys([*old, *new]):
-        for measure in dict.fromkeys([*old.get(name, {}), *new.get(name, {})]):
-            a, b = (side.get(name, {}).get(measure, math.nan) for side in (old, new))
-            change = f"{b / a:.3g}" if a and not math.isnan(a * b) else NONE
-            shown = (NONE if math.isnan(value) else f"{value:.4g}" for value in (a, b))
-            rows.append((name, measure, *shown, change))
-    return Table("Comparison", ("What", "Measure", "First", "Second", "Ratio"), tuple(rows), "", 2)

@@ -23,7 +23,7 @@ CONTEST = {
     "ratio": RANGE, "inference_energy_j": RANGE, "latency_s": RANGE,
 }  # fmt: skip
 RUN = {"learner": "eqprop", "substrate": "digital", "seed": 42, "accuracy": 0.5}
-REPORT = {"format": FORMAT, "runs": [RUN], "contests": [CONTEST]}
+REPORT = {"format": FORMAT, "priced": [["Task", "Digits"]], "runs": [RUN], "contests": [CONTEST]}
 
 
 def compare(path: Path, text: str) -> tuple[int, str]:
@@ -32,7 +32,7 @@ def compare(path: Path, text: str) -> tuple[int, str]:
     good.write_text(json.dumps(REPORT), encoding="utf-8")
     odd.write_text(text, encoding="utf-8")
     with redirect_stdout(io.StringIO()) as printed:
-        code = main(["--compare", str(good), str(odd)])
+        code = main(["--compare", str(good), str(odd), "--out", str(path / "out")])
     return code, printed.getvalue()
 
 
@@ -49,7 +49,9 @@ def test_every_measure_is_compared(tmp_path: Path) -> None:
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     first.write_text(json.dumps(REPORT))
     second.write_text(json.dumps(other))
-    rows = compare_reports(first, second).rows
+    priced, measures = compare_reports(first, second)
+    assert priced.rows == (("Task", "Digits", "Digits", NONE),)
+    rows = measures.rows
     ratios = {row[1]: row[-1] for row in rows}
     assert ratios == {
         "test accuracy, seed 42": "1", "training energy, J": "1.5", "ratio to backprop": "1.5",
@@ -61,7 +63,8 @@ def test_a_number_that_was_not_finite_when_it_was_saved_is_left_open(tmp_path: P
     code, printed = compare(tmp_path, json.dumps(REPORT).replace("2.0", "null"))
     assert code == 0
     assert "nan" not in printed
-    assert printed.count(NONE) == 2 * 4  # in place of the value and of its ratio
+    # In place of the value and of its ratio; and one where nothing differs.
+    assert printed.count(NONE) == 2 * 4 + 1
 
 
 @pytest.mark.parametrize(
@@ -73,7 +76,9 @@ def test_a_number_that_was_not_finite_when_it_was_saved_is_left_open(tmp_path: P
         ("9" * 5000, "cannot be read as a report: Exceeds the limit"),
         ("[]", "its format is not"),
         ('{"format": []}', "its format is not"),
-        (json.dumps({"format": FORMAT}), "its runs are None, expected a list"),
+        (json.dumps({"format": FORMAT}), "its priced are None, expected a list"),
+        (json.dumps(REPORT | {"runs": None}), "its runs are None, expected a list"),
+        (json.dumps(REPORT | {"priced": [["Task"]]}), "expected two texts"),
         (json.dumps(REPORT | {"runs": [3]}), "entry 1 of its runs is 3, expected a table"),
         (json.dumps(REPORT | {"runs": [{}]}), "entry 1 of its runs has no learner"),
         (json.dumps(REPORT | {"runs": [RUN, RUN | {"seed": "x"}]}), "entry 2 of its runs has seed"),
@@ -81,7 +86,7 @@ def test_a_number_that_was_not_finite_when_it_was_saved_is_left_open(tmp_path: P
         (json.dumps(REPORT | {"contests": [CONTEST | {"ratio": 1}]}), "ratio in entry 1 of its"),
         (json.dumps(REPORT | {"contests": [CONTEST | {"rival": "\x1b[2J"}]}), "expected words"),
     ],
-    ids=range(13),
+    ids=range(15),
 )
 def test_what_is_no_report_is_refused(tmp_path: Path, text: str, message: str) -> None:
     code, printed = compare(tmp_path, text)

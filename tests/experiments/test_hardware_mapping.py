@@ -92,7 +92,7 @@ def test_levels_hold_all_words_and_bits() -> None:
 
 
 def test_learning_words_are_gradients_and_what_the_optimizer_keeps() -> None:
-    """One gradient of each weight, and of Adam two moments; moments are written as they are read."""
+    """A gradient of each weight and two moments of Adam, which are written as often as read."""
     network = looped_mlp(4, 6, 3)
     memory = Footprint(("state",), ("weight", "gradient")).count(network, Adam(0.1).moments)
     found = levels(Design(network, 8, 8, memory))
