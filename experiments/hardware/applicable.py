@@ -42,6 +42,10 @@ def check_applicable(parser: argparse.ArgumentParser, options: argparse.Namespac
     for mode in modes:
         for name in sorted(given - READ_BY[mode] - {mode}):
             parser.error(f"{_flag(name)} does nothing with {_flag(mode)}")
+    swept = [key for key, _ in options.sweep or ()]
+    for key in swept:
+        if swept.count(key) > 1:
+            parser.error(f"--sweep has {key} twice")
     if {"task", "data"} <= given:
         parser.error("--task and --data are two tasks: give one of them")
     if options.network == TRANSFORMER and "task" in given:
