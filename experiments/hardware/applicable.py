@@ -14,8 +14,8 @@ READ_BY: Mapping[str, frozenset[str]] = {
     "compare": frozenset(("out",)),
     "published": frozenset(),
     "explain": WHAT | {"technology"},
-    "tune": WHAT | {"out", "workers", "fresh"},
-    "sweep": WHAT | {"technology", "out", "workers", "fresh", "seeds"},
+    "tune": WHAT | {"out", "fresh"},
+    "sweep": WHAT | {"technology", "out", "fresh", "seeds"},
 }
 """What each mode has a use for."""
 CHIP_OF = {
@@ -40,7 +40,7 @@ def check_applicable(parser: argparse.ArgumentParser, options: argparse.Namespac
     if len(modes) > 1:
         parser.error(f"{_flag(modes[0])} and {_flag(modes[1])} are done one at a time")
     for mode in modes:
-        for name in sorted(given - READ_BY[mode] - {mode}):
+        for name in sorted(given - READ_BY[mode] - {mode, "workers"}):  # how, not what
             parser.error(f"{_flag(name)} does nothing with {_flag(mode)}")
     swept = [key for key, _ in options.sweep or ()]
     for key in swept:

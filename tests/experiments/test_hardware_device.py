@@ -1,6 +1,7 @@
 """Files of a user in the hardware command: a measured device, and an energy table of Accelergy."""
 
 import io
+import json
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -85,3 +86,19 @@ def test_a_table_of_accelergy_prices_a_run_and_is_explained(folder: Path) -> Non
     assert "weight_read 2 pJ (2 pJ to 18 pJ), not stated, read: Accelergy table chip.y" in printed
     assert "weight_read is 2 pJ (2 pJ to 18 pJ), " in printed
     assert "over bptt: " in printed
+
+
+def test_a_preset_of_cells_sets_the_crossbar_and_its_prices(folder: Path) -> None:
+    given = ["--data", str(folder / "clouds.npz"), "--substrate", "crossbar", "--no-sweeps"]
+    given += ["--seeds", "1", *SMALL, "--cells", "pcm", "--set", "crossbar.stuck=0"]
+    code, printed = _run(*given, "--out", str(folder / "preset"))
+    assert code == 0, printed
+    content = json.loads((folder / "preset" / "report.json").read_text())
+    chip = content["runs"][0]["settings"]["crossbar"]
+    assert (chip["on_off_ratio"], chip["asymmetry"], chip["stuck"]) == (100.0, 0.5, 0.0)
+    assert content["cells"] == "pcm"
+    page = (folder / "preset" / "report.md").read_text().replace("\\", "")
+    assert "melting resets a cell at once; guessed" in page.split("### Cells pcm")[1]
+    prices = page.split("### Prices")[1]
+    assert "PCM write pulse" in prices
+    assert "RRAM write pulse" not in prices

@@ -58,7 +58,7 @@ def test_every_point_is_trained_and_priced_in_every_technology(finished: tuple[P
         assert energy["low"] <= energy["nominal"] <= energy["high"]
     assert "the most accurate point is" in printed
     page = (out / "sweep.html").read_text()
-    for part in ("What was priced", "network of EqProp", "Accuracy, energy and area", "On the front"):
+    for part in ("What was priced", "network of EqProp", "Accuracy, energy", "On the front"):
         assert part in page
     assert (out / "plots" / "network.svg").is_file()
     assert "Trainings until worn out" not in page  # nothing wears on digital logic

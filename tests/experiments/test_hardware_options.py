@@ -52,9 +52,7 @@ def test_it_is_refused_before_chips_and_kernels_are_imported() -> None:
         "try:\n    main(['--substrate', 'crossbar', '--bits', '8'])\n"
         "except SystemExit:\n    print(sorted({'numba', 'hw_sim'} & set(sys.modules)))"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
