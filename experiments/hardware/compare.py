@@ -13,7 +13,7 @@ from engine.errors import EngineError, shown
 from experiments.hardware.report_files import FORMAT
 from experiments.output import prepare_output
 from experiments.records import write_text
-from experiments.reporting.document import Badge, Cell, Document, Section, Table, text_of
+from experiments.reporting.document import Cell, Document, Section, Table, text_of
 from experiments.reporting.html_page import render_html
 from experiments.reporting.markdown_page import render_markdown
 from experiments.reporting.number_text import NONE
@@ -58,14 +58,17 @@ def write_comparison(tables: Sequence[Table], paths: Sequence[Path], folder: Pat
 
 
 def priced_table(first: dict[str, str], second: dict[str, str]) -> Table:
-    """What both reports are about; where they differ comes first."""
-    rows: list[tuple[Cell, ...]] = [
-        (what, first.get(what, NONE), second.get(what, NONE)) for what in {**first, **second}
-    ]
-    rows.sort(key=lambda row: row[1] == row[2])
-    marked = ((*row, NONE if row[1] == row[2] else Badge("differs", "open")) for row in rows)
-    header = ("What", *SIDES, "Same")
-    return Table("What was priced", header, tuple(marked), text_columns=len(header))
+    """Where two reports priced different things, and in what of it."""
+    rows: list[tuple[Cell, ...]] = []
+    for what in {**first, **second}:
+        sides = [side.get(what, NONE).split(", ") for side in (first, second)]
+        if sides[0] != sides[1]:
+            only = ([t for t in a if t not in b] or a for a, b in (sides, sides[::-1]))
+            rows.append((what, *(",\n".join(texts) for texts in only)))
+    same = [what for what in first if first[what] == second.get(what)]
+    caption = f"The same in both: {'; '.join(same) or 'nothing'}."
+    nothing = (("nothing", NONE, NONE),)
+    return Table("What differs", ("What", *SIDES), tuple(rows) or nothing, caption, 3)
 
 
 def compare_table(old: Measures, new: Measures) -> Table:
@@ -77,7 +80,7 @@ def compare_table(old: Measures, new: Measures) -> Table:
             change = f"{b / a:.3g}" if a and not math.isnan(a * b) else NONE
             shown = (NONE if math.isnan(value) else f"{value:.4g}" for value in (a, b))
             rows.append((name, measure, *shown, change))
-    return Table("Comparison", ("What", "Measure", *SIDES, "Ratio"), tuple(rows), "", 2)
+    return Table("Accuracies and costs", ("What", "Measure", *SIDES, "Ratio"), tuple(rows), "", 2)
 
 
 def _read(path: Path) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.hardware.contest import Summary, accuracy_spread, mean_and_deviation
 from experiments.hardware.costs import Cost, scaled, timed
-from experiments.hardware.report_tables import range_text, ratio_text, time_text, worn_text
+from experiments.hardware.report_tables import range_text, ratio_text, time_range_text, worn_text
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import NONE, in_units, number, percent
 from hw_sim.prices.bill import grouped
@@ -22,9 +22,9 @@ def cost_table(costs: Sequence[Cost]) -> Table:
             (
                 *cost_names(cost),
                 range_text(cost.training_energy, "J"),
-                time_text(cost.training_time),
+                time_range_text(cost.training_time),
                 range_text(scaled(cost.once.energy(), 1 / cost.inferences), "J"),
-                time_text(scaled(cost.once.latency(), 1 / cost.inferences)),
+                time_range_text(scaled(cost.once.latency(), 1 / cost.inferences)),
                 number(cost.trained.design.memory_bits / 8192, 1),
                 NONE if area is None else ratio_text(scaled(area, 1e6)),
                 worn_text(cost.trained),
@@ -39,7 +39,7 @@ def cost_table(costs: Sequence[Cost]) -> Table:
         "the 5th and 95th percentile over the ranges of the prices, and for training over seeds "
         "too. Memory is for one sample in flight, optimizer included."
     )
-    return Table("What EqProp takes", header, tuple(rows), caption, 2)
+    return Table("Training to the target", header, tuple(rows), caption, 2)
 
 
 def saved_table(summary: Summary) -> Table:

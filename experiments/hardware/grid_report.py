@@ -15,7 +15,8 @@ from experiments.hardware.grid_plot import grid_picture
 from experiments.hardware.kept_runs import RUN_FILE, run_values
 from experiments.hardware.measures import Measure, render_csv
 from experiments.hardware.priced import priced_blocks
-from experiments.hardware.report_tables import range_text, ratio_text, time_text, worn_text
+from experiments.hardware.report_tables import range_text, ratio_text, worn_text
+from experiments.hardware.sample_tables import time_text
 from experiments.records import write_text
 from experiments.reporting.document import Badge, Code, Document, Figure, Section, Table
 from experiments.reporting.html_page import render_html
@@ -130,9 +131,9 @@ def _table(grid: Grid, points: Sequence[Point]) -> Table:
                 *point.place,
                 percent(*accuracy_spread(point.group)),
                 range_text(scaled(point.once.energy(), share), "J"),
-                time_text(scaled(point.once.latency(), share)),
+                time_text(point.once.latency_s * share),
                 range_text(point.training_energy(), "J"),
-                time_text(point.training_time()),
+                time_text(point.training_time().nominal),
                 number(point.worst.design.memory_bits / 8192, 1),
                 NONE if area is None else ratio_text(scaled(area, 1e6)),
                 worn_text(point.worst),

@@ -6,6 +6,7 @@ from experiments.hardware.contest import Summary
 from experiments.hardware.cost_tables import cost_names, cost_sentence, cost_table, saved_table
 from experiments.hardware.costs import Contest
 from experiments.hardware.device_fit import device_of, device_table
+from experiments.hardware.glance_table import glance_table
 from experiments.hardware.mapping import mapping_table, mappings, traffic_table
 from experiments.hardware.own_network import refusal
 from experiments.hardware.priced import priced_blocks
@@ -112,13 +113,13 @@ def build_document(
             "Results",
             learning_table(summary),
             saved_table(summary),
-            sample_table(contests, summary.costs),
+            glance_table(runs),
             *headline_tables(contests),
             cost_table(summary.costs),
         ),
         _section("Learning curves", figures.get("learning")),
         _section("Missing", Bullets(summary.missing) if summary.missing else None),
-        _section("Energy by component", figures.get("energy")),
+        _section("Energy and power", figures.get("energy"), sample_table(contests, summary.costs)),
         _section("When does EqProp win?", *break_even_tables(contests), figures.get("break_even")),
         _section("Which prices decide?", sensitivity_table(contests), figures.get("sensitivity")),
         _section(

@@ -11,6 +11,7 @@ from rich.text import Text
 from experiments.hardware.contest import Summary
 from experiments.hardware.cost_tables import cost_table, cost_values, plain_time, saved_table
 from experiments.hardware.costs import Contest, scaled
+from experiments.hardware.glance_table import glance_table
 from experiments.hardware.job import Outcome
 from experiments.hardware.kept_runs import RUN_FILE, run_values
 from experiments.hardware.mapping import ChipMapping, mapping_table, mappings
@@ -72,7 +73,8 @@ def print_summary(summary: Summary, console: Console) -> None:
     """Print the main tables and what is missing."""
     runs = priced_runs(summary.contests, summary.costs)
     tables = [
-        learning_table(summary), saved_table(summary), *headline_tables(summary.contests),
+        learning_table(summary), saved_table(summary), glance_table(runs),
+        *headline_tables(summary.contests),
         cost_table(summary.costs),
         sample_table(summary.contests, summary.costs), throughput_table(runs),
         mapping_table(mappings(summary), runs),

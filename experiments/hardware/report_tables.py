@@ -46,7 +46,7 @@ def range_text(value: Range, unit: str) -> str:
     )
 
 
-def time_text(value: Range) -> str:
+def time_range_text(value: Range) -> str:
     """Return a time with its range below it; a dash where a technology states no times."""
     return range_text(value, "s") if timed(value) else NONE
 
@@ -145,7 +145,7 @@ def resources_table(contests: Sequence[Contest]) -> Table:
                 substrate,
                 technology,
                 name,
-                time_text(scaled(bill.latency(), 1 / contest.seeds)),
+                time_range_text(scaled(bill.latency(), 1 / contest.seeds)),
                 f"{bill.design.memory.words:,}",
                 number(bill.design.memory_bits / 8192, 1),
                 NONE if area is None else ratio_text(scaled(area, 1e6)),

@@ -87,14 +87,14 @@ def _row(run: Run, title: str) -> tuple[str, ...]:
         run.technology.name,
         title,
         range_text(scaled(run.once.energy(), 1 / run.inferences), "J"),
-        _share(run.once.latency_s, run.inferences),
+        time_text(run.once.latency_s / run.inferences),
         range_text(scaled(run.trained.energy(), 1 / samples), "J"),
-        _share(run.trained.latency_s, samples),
+        time_text(run.trained.latency_s / samples),
         power_text(run.once),
         power_text(run.trained),
     )
 
 
-def _share(seconds: float, samples: float) -> str:
-    """Return the time of a sample; a dash where a technology states no times."""
-    return in_units(seconds / samples, "s") if seconds else NONE
+def time_text(seconds: float) -> str:
+    """Return a time; a dash where a technology states no times."""
+    return in_units(seconds, "s") if seconds else NONE

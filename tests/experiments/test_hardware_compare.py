@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from experiments.hardware.__main__ import main
-from experiments.hardware.compare import compare_reports
+from experiments.hardware.compare import compare_reports, priced_table
 from experiments.hardware.report_files import FORMAT
 from experiments.reporting.number_text import NONE
 
@@ -50,7 +50,8 @@ def test_every_measure_is_compared(tmp_path: Path) -> None:
     first.write_text(json.dumps(REPORT))
     second.write_text(json.dumps(other))
     priced, measures = compare_reports(first, second)
-    assert priced.rows == (("Task", "Digits", "Digits", NONE),)
+    assert priced.rows == (("nothing", NONE, NONE),)
+    assert priced.caption == "The same in both: Task."
     rows = measures.rows
     ratios = {row[1]: row[-1] for row in rows}
     assert ratios == {
@@ -59,12 +60,22 @@ def test_every_measure_is_compared(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_what_was_priced_differently_is_said_item_by_item() -> None:
+    first = {"Task": "Digits", "Chip digital": "weight_bits 12, state_bits 10, table_bits 12"}
+    second = {"Chip digital": "weight_bits 8, state_bits 10, table_bits 9", "Seeds": "3"}
+    assert priced_table(first, second).rows == (
+        ("Task", "Digits", NONE),
+        ("Chip digital", "weight_bits 12,\ntable_bits 12", "weight_bits 8,\ntable_bits 9"),
+        ("Seeds", NONE, "3"),
+    )
+
+
 def test_a_number_that_was_not_finite_when_it_was_saved_is_left_open(tmp_path: Path) -> None:
     code, printed = compare(tmp_path, json.dumps(REPORT).replace("2.0", "null"))
     assert code == 0
     assert "nan" not in printed
-    # In place of the value and of its ratio; and one where nothing differs.
-    assert printed.count(NONE) == 2 * 4 + 1
+    # In place of the value and of its ratio; and two where nothing differs.
+    assert printed.count(NONE) == 2 * 4 + 2
 
 
 @pytest.mark.parametrize(

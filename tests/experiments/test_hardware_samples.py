@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
+
 from engine.model.builders import looped_mlp
 from experiments.hardware.cost_tables import cost_table
 from experiments.hardware.costs import Cost
+from experiments.hardware.glance_table import glance_table
 from experiments.hardware.report_tables import worn_text
-from experiments.hardware.sample_tables import power_text, sample_table, training_samples
+from experiments.hardware.sample_tables import Run, power_text, sample_table, training_samples
 from experiments.reporting.number_text import NONE
 from hw_sim.counts import OpCounts, WordCount
 from hw_sim.prices.bill import Bill, Design
@@ -56,6 +59,20 @@ def test_where_a_technology_states_no_times_there_is_a_dash() -> None:
             times = [cell for title, cell in cells.items() if "time" in title]
             assert len(times) == 2
             assert all((cell != NONE) == is_timed for cell in times)
+
+
+def test_memory_at_a_glance_is_all_memory() -> None:
+    """Weights, states, gradients and optimizer are all bits; gradients are one word a weight."""
+    memory = WordCount(50, 100, 3 * NETWORK.size, cells=200, wide=7, wide_bits=90)
+    found = replace(bill(), design=Design(NETWORK, 8, 6, memory))
+    run = Run("digital", found.technology, "eqprop", found, found, 7)
+    table = glance_table([run, run._replace(learner="bptt")])
+    (row,) = table.rows
+    cells = dict(zip(table.header[6:10], row[6:10], strict=True))
+    assert str(cells["Weights, KiB"]).endswith("and 200 cells")
+    parts = [float(str(cell).split("\n")[0]) for cell in cells.values()]
+    assert sum(parts) == pytest.approx(found.design.memory_bits / 8192, abs=0.2)
+    assert parts[2] == pytest.approx(2 * 8 * NETWORK.size / 8192, abs=0.05)
 
 
 def _cost(technology: Technology) -> Cost:
