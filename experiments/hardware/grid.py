@@ -44,7 +44,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Point:
+class GridPoint:
     """A point of the grid on a chip in a technology: all seeds, trained to the end."""
 
     place: Place
@@ -112,7 +112,7 @@ def price_grid(
     outcomes: Sequence[Outcome],
     technologies: Mapping[str, Technology],
     chosen: Sequence[str] | None,
-) -> list[Point]:
+) -> list[GridPoint]:
     """Return every point in every technology of its chip, in the order of the grid."""
     groups: dict[tuple[str, str], Group] = {}
     for outcome in outcomes:
@@ -127,7 +127,7 @@ def price_grid(
     ]
 
 
-def front(points: Sequence[Point]) -> set[Place]:
+def front(points: Sequence[GridPoint]) -> set[Place]:
     """Return the points than which none is both as accurate and as cheap to infer with."""
     measured = {
         p.place: (sum(o.accuracy for o in p.group) / len(p.group), p.once.energy_j / p.inferences)
@@ -142,7 +142,7 @@ def front(points: Sequence[Point]) -> set[Place]:
     }
 
 
-def _priced(grid: Grid, label: str, group: Group, technology: Technology) -> Point:
+def _priced(grid: Grid, label: str, group: Group, technology: Technology) -> GridPoint:
     once, bills = OpCounts(), []
     network = grid.networks[label]
     for outcome in group:
@@ -152,7 +152,7 @@ def _priced(grid: Grid, label: str, group: Group, technology: Technology) -> Poi
         bills.append(Bill(technology, design, end.done, end.most_writes, batch))
         once += OpCounts.from_rows(tuple(row) for row in outcome.inference)
     inferred = Bill(technology, design_of(group[0], network), once)
-    return Point(grid.places[label], technology, group, tuple(bills), inferred)
+    return GridPoint(grid.places[label], technology, group, tuple(bills), inferred)
 
 
 def _swept_chips(axes: Mapping[str, tuple[str, ...]], chosen: Chosen) -> list[str]:

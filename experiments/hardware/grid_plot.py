@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from experiments.hardware.costs import scaled
-from experiments.hardware.grid import Grid, Point
+from experiments.hardware.grid import Grid, GridPoint
 from experiments.reporting.number_text import in_units
 from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import (
@@ -32,7 +32,7 @@ DODGE = 0.05
 """Between lines, in distances of two values."""
 
 
-def grid_picture(grid: Grid, name: str, points: Sequence[Point]) -> Picture:
+def grid_picture(grid: Grid, name: str, points: Sequence[GridPoint]) -> Picture:
     """Draw accuracy, energy and area of all points in one technology."""
     with matplotlib.rc_context(STYLE):
         drawing = draw_grid(grid, points)
@@ -43,7 +43,7 @@ def grid_picture(grid: Grid, name: str, points: Sequence[Point]) -> Picture:
     return take_picture(f"sweep-{name}", f"Accuracy, energy and area, {name}", caption, drawing)
 
 
-def draw_grid(grid: Grid, points: Sequence[Point]) -> Drawing:
+def draw_grid(grid: Grid, points: Sequence[GridPoint]) -> Drawing:
     """One panel for accuracy, one for energy and, where it has a price, one for area."""
     (name, values), *others = grid.axes.items()
     panels = ["Test accuracy, %", "Energy of an inference"]
@@ -74,7 +74,7 @@ def draw_grid(grid: Grid, points: Sequence[Point]) -> Drawing:
     return figure
 
 
-def _drawn(line: Sequence[Point]) -> list[tuple[list[float], list[float], list[float]]]:
+def _drawn(line: Sequence[GridPoint]) -> list[tuple[list[float], list[float], list[float]]]:
     """Return middle, low and high of accuracy, energy and area along a line."""
     scores = [[100 * o.accuracy for o in point.group] for point in line]
     energies = [scaled(point.once.energy(), 1 / point.inferences) for point in line]

@@ -10,7 +10,7 @@ import numpy as np
 from experiments.hardware.contest import accuracy_spread
 from experiments.hardware.cost_tables import plain_time
 from experiments.hardware.costs import scaled
-from experiments.hardware.grid import Grid, Point, front
+from experiments.hardware.grid import Grid, GridPoint, front
 from experiments.hardware.grid_plot import grid_picture
 from experiments.hardware.kept_runs import RUN_FILE, run_values
 from experiments.hardware.measures import Measure, render_csv
@@ -38,14 +38,14 @@ METHOD = (
 )
 
 
-def grid_tables(grid: Grid, points: Sequence[Point]) -> list[Table]:
+def grid_tables(grid: Grid, points: Sequence[GridPoint]) -> list[Table]:
     """Return a table for each chip and technology."""
     return [_table(grid, found) for found in by_technology(points).values()]
 
 
-def by_technology(points: Sequence[Point]) -> dict[tuple[str, str], list[Point]]:
+def by_technology(points: Sequence[GridPoint]) -> dict[tuple[str, str], list[GridPoint]]:
     """Return the points of each chip and technology."""
-    groups: dict[tuple[str, str], list[Point]] = {}
+    groups: dict[tuple[str, str], list[GridPoint]] = {}
     for point in points:
         groups.setdefault((point.substrate, point.technology.name), []).append(point)
     return groups
@@ -53,7 +53,7 @@ def by_technology(points: Sequence[Point]) -> dict[tuple[str, str], list[Point]]
 
 def write_grid(
     grid: Grid,
-    points: Sequence[Point],
+    points: Sequence[GridPoint],
     folder: Path,
     command: str,
     machine: Mapping[str, str],
@@ -93,7 +93,7 @@ def write_grid(
     return document
 
 
-def grid_measures(grid: Grid, points: Sequence[Point]) -> list[Measure]:
+def grid_measures(grid: Grid, points: Sequence[GridPoint]) -> list[Measure]:
     """Return every number of the tables, one a row."""
     found = []
     for point in points:
@@ -108,7 +108,7 @@ def grid_measures(grid: Grid, points: Sequence[Point]) -> list[Measure]:
     return found
 
 
-def _ranges(point: Point) -> list[tuple[str, str, Any]]:
+def _ranges(point: GridPoint) -> list[tuple[str, str, Any]]:
     share = 1 / point.inferences
     time, once = point.training_time(), scaled(point.once.latency(), share)
     return [
@@ -121,7 +121,7 @@ def _ranges(point: Point) -> list[tuple[str, str, Any]]:
     ]
 
 
-def _table(grid: Grid, points: Sequence[Point]) -> Table:
+def _table(grid: Grid, points: Sequence[GridPoint]) -> Table:
     best = front(points)
     rows = []
     for point in points:
@@ -153,7 +153,7 @@ def _table(grid: Grid, points: Sequence[Point]) -> Table:
     return Table(title, tuple(header[j] for j in kept), shown, caption, len(grid.axes))
 
 
-def _lead(grid: Grid, groups: Mapping[tuple[str, str], Sequence[Point]]) -> list[str]:
+def _lead(grid: Grid, groups: Mapping[tuple[str, str], Sequence[GridPoint]]) -> list[str]:
     """Say which point needs least and is not clearly worse than the best."""
     sentences = []
     for (substrate, name), points in groups.items():
@@ -176,7 +176,7 @@ def _lead(grid: Grid, groups: Mapping[tuple[str, str], Sequence[Point]]) -> list
     return sentences
 
 
-def _json(grid: Grid, points: Sequence[Point], command: str, machine: Mapping[str, str]) -> str:
+def _json(grid: Grid, points: Sequence[GridPoint], command: str, machine: Mapping[str, str]) -> str:
     runs = {id(o): o for point in points for o in point.group}
     content = {
         "format": FORMAT,
