@@ -16,6 +16,10 @@ SUBSTRATES = {
     "spiking": ("loihi_like",),
 }
 """The chips, each with the technologies that price it; `hw_sim.chips.catalogue` has the chips."""
+CELLS = (
+    "rram_isaac", "rram_neurram", "rram_2v", "neurosim_ideal", "neurosim_real", "pcm",
+)  # fmt: skip
+"""Devices that a crossbar may be made of; `hw_sim.prices.cell_presets` has their numbers."""
 TECHNOLOGIES = tuple(name for names in SUBSTRATES.values() for name in names)
 PRICE_FILES = (".toml", ".yaml", ".yml")
 

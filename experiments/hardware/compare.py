@@ -1,16 +1,25 @@
 """Two saved hardware reports side by side; a file that is none is refused in one sentence."""
 
+import csv
+import io
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from sys import float_info
 from typing import Any
 
 from engine.errors import EngineError, shown
 from experiments.hardware.report_files import FORMAT
-from experiments.hardware.report_tables import compare_table
-from experiments.reporting.document import Table
+from experiments.output import prepare_output
+from experiments.records import write_text
+from experiments.reporting.document import Cell, Document, Section, Table, text_of
+from experiments.reporting.html_page import render_html
+from experiments.reporting.markdown_page import render_markdown
+from experiments.reporting.number_text import NONE
 
+SIDES = ("First", "Second")
+COMPARISON_FILES = ("comparison.html", "comparison.md", "comparison.csv")
 LARGEST_FILE = 1 << 26
 """Bytes, beyond which a file is not even parsed."""
 
@@ -18,18 +27,60 @@ Measures = dict[str, dict[str, float]]
 """Of each contender, its measures by name."""
 
 
-def compare_reports(first: Path, second: Path) -> Table:
-    """Return two saved reports side by side."""
-    return compare_table(*(read_measures(path) for path in (first, second)))
+def compare_reports(first: Path, second: Path) -> tuple[Table, Table]:
+    """Return what two saved reports priced, and their measures, side by side."""
+    (priced, old), (other, new) = (read_report(path) for path in (first, second))
+    return priced_table(priced, other), compare_table(old, new)
 
 
-def read_measures(path: Path) -> Measures:
-    """Read what two reports can be compared by."""
+def read_report(path: Path) -> tuple[dict[str, str], Measures]:
+    """Read what a report priced, and what two can be compared by."""
     content = _read(path)
     try:
-        return _measures(content)
+        return _priced(content), _measures(content)
     except EngineError as error:
         raise EngineError(f"{path} is no hardware report of this program: {error}") from None
+
+
+def write_comparison(tables: Sequence[Table], paths: Sequence[Path], folder: Path) -> None:
+    """Write `comparison.html`, `.md` and `.csv`."""
+    prepare_output(folder, *COMPARISON_FILES)
+    which = "; ".join(f"{side} is {path}" for side, path in zip(SIDES, paths, strict=True))
+    sections = tuple(Section(table.title, (table,)) for table in tables)
+    document = Document("Two hardware reports", (f"{which}.",), sections)
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    for table in tables[1:]:
+        writer.writerows([table.header, *([text_of(cell) for cell in row] for row in table.rows)])
+    write_text(folder / "comparison.csv", file.getvalue())
+    write_text(folder / "comparison.md", render_markdown(document))
+    write_text(folder / "comparison.html", render_html(document))
+
+
+def priced_table(first: dict[str, str], second: dict[str, str]) -> Table:
+    """Where two reports priced different things, and in what of it."""
+    rows: list[tuple[Cell, ...]] = []
+    for what in {**first, **second}:
+        sides = [side.get(what, NONE).split(", ") for side in (first, second)]
+        if sides[0] != sides[1]:
+            only = ([t for t in a if t not in b] or a for a, b in (sides, sides[::-1]))
+            rows.append((what, *(",\n".join(texts) for texts in only)))
+    same = [what for what in first if first[what] == second.get(what)]
+    caption = f"The same in both: {'; '.join(same) or 'nothing'}."
+    nothing = (("nothing", NONE, NONE),)
+    return Table("What differs", ("What", *SIDES), tuple(rows) or nothing, caption, 3)
+
+
+def compare_table(old: Measures, new: Measures) -> Table:
+    """Return the measures of two saved reports side by side."""
+    rows = []
+    for name in dict.fromkeys([*old, *new]):
+        for measure in dict.fromkeys([*old.get(name, {}), *new.get(name, {})]):
+            a, b = (side.get(name, {}).get(measure, math.nan) for side in (old, new))
+            change = f"{b / a:.3g}" if a and not math.isnan(a * b) else NONE
+            shown = (NONE if math.isnan(value) else f"{value:.4g}" for value in (a, b))
+            rows.append((name, measure, *shown, change))
+    return Table("Accuracies and costs", ("What", "Measure", *SIDES, "Ratio"), tuple(rows), "", 2)
 
 
 def _read(path: Path) -> Any:
@@ -45,9 +96,19 @@ def _read(path: Path) -> Any:
     raise EngineError(f"{path} cannot be read as a report: {reason}.")
 
 
-def _measures(content: Any) -> Measures:
+def _priced(content: Any) -> dict[str, str]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise EngineError(f"its format is not '{FORMAT}'.")
+    found = {}
+    for where, row in _entries(content, "priced"):
+        words = isinstance(row, list) and all(isinstance(t, str) and t.isprintable() for t in row)
+        if not words or len(row) != 2:
+            raise EngineError(f"{where} is {shown(row)}, expected two texts.")
+        found[row[0]] = row[1]
+    return found
+
+
+def _measures(content: dict[str, Any]) -> Measures:
     found: Measures = {}
     for where, run in _entries(content, "runs"):
         name = f"{_text(where, run, 'learner')}, {_text(where, run, 'substrate')}"
@@ -93,7 +154,9 @@ def _text(where: str, table: Any, name: str) -> str:
 
 
 def _nominal(where: str, table: Any, name: str) -> float:
-    return _number(f"{name} in {where}", _field(where, table, name), "nominal")
+    """Return the value of a range; null stands for what has none, such as times without prices."""
+    found = _field(where, table, name)
+    return math.nan if found is None else _number(f"{name} in {where}", found, "nominal")
 
 
 def _number(where: str, table: Any, name: str) -> float:

@@ -58,6 +58,13 @@ class Summary:
     sweeps: Group
     networks: Mapping[str, Network]
     """By learner, and `sweep` for the smaller one of the sweeps."""
+    cells: str = ""
+    """The preset that the crossbar is made of, if one was asked for."""
+
+    @property
+    def main_runs(self) -> list[Outcome]:
+        """All runs but those of the sweeps."""
+        return [outcome for group in self.outcomes.values() for outcome in group]
 
 
 def summarise(

@@ -5,41 +5,41 @@ from dataclasses import asdict
 from typing import Any
 
 from experiments.hardware.contest import Summary, accuracy_spread, mean_and_deviation
-from experiments.hardware.costs import Cost, scaled
-from experiments.hardware.report_tables import range_text, ratio_text, time_text
+from experiments.hardware.costs import Cost, scaled, timed
+from experiments.hardware.report_tables import range_text, ratio_text, time_range_text, worn_text
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import NONE, in_units, number, percent
-from hw_sim.chips.catalogue import CHIPS
 from hw_sim.prices.bill import grouped
+from hw_sim.prices.sums import Range
 
 
 def cost_table(costs: Sequence[Cost]) -> Table:
     """Energy, time and area of training to the target and of one inference."""
     rows = []
     for cost in costs:
-        area, wear = cost.trained.area(), cost.trained.wear()
+        area = cost.trained.area()
         rows.append(
             (
                 *cost_names(cost),
                 range_text(cost.training_energy, "J"),
-                time_text(cost.training_time),
+                time_range_text(cost.training_time),
                 range_text(scaled(cost.once.energy(), 1 / cost.inferences), "J"),
-                time_text(scaled(cost.once.latency(), 1 / cost.inferences)),
+                time_range_text(scaled(cost.once.latency(), 1 / cost.inferences)),
                 number(cost.trained.design.memory_bits / 8192, 1),
                 NONE if area is None else ratio_text(scaled(area, 1e6)),
-                NONE if wear is None else ratio_text(wear),
+                worn_text(cost.trained),
             )
         )
     header = (
         "Substrate", "Technology", "Training: energy", "Training: time", "Inference: energy",
-        "Inference: time", "KiB", "Area, mm²", "Writes / endurance",
+        "Inference: time", "KiB", "Area, mm²", "Trainings until worn out",
     )  # fmt: skip
     caption = (
         "Training is until the target accuracy, inference a mean over the test part. In brackets "
         "the 5th and 95th percentile over the ranges of the prices, and for training over seeds "
         "too. Memory is for one sample in flight, optimizer included."
     )
-    return Table("What EqProp takes", header, tuple(rows), caption, 2)
+    return Table("Training to the target", header, tuple(rows), caption, 2)
 
 
 def saved_table(summary: Summary) -> Table:
@@ -51,7 +51,7 @@ def saved_table(summary: Summary) -> Table:
         if found:
             rows.append(
                 (
-                    CHIPS[substrate].title,
+                    substrate,
                     percent(*mean_and_deviation(on_chip)) if on_chip else NONE,
                     percent(*mean_and_deviation([loaded.engine for loaded in found])),
                     percent(*accuracy_spread(group)),
@@ -86,9 +86,9 @@ def cost_values(cost: Cost) -> dict[str, Any]:
         "substrate": cost.substrate,
         "technology": cost.technology.name,
         "energy_j": asdict(cost.training_energy),
-        "latency_s": asdict(cost.training_time),
+        "latency_s": plain_time(cost.training_time),
         "inference_energy_j": asdict(scaled(cost.once.energy(), 1 / tests)),
-        "inference_latency_s": asdict(scaled(cost.once.latency(), 1 / tests)),
+        "inference_latency_s": plain_time(scaled(cost.once.latency(), 1 / tests)),
         "power_w": None if power is None else asdict(power),
         "memory": asdict(cost.trained.design.memory) | {"bits": cost.trained.design.memory_bits},
         "area_m2": None if area is None else asdict(area),
@@ -101,6 +101,11 @@ def cost_values(cost: Cost) -> dict[str, Any]:
     }
 
 
+def plain_time(value: Range) -> dict[str, float] | None:
+    """Return a time as plain values, `None` where a technology states no times."""
+    return asdict(value) if timed(value) else None
+
+
 def cost_names(cost: Cost) -> tuple[str, str]:
     """Return substrate and technology as tables show them."""
-    return CHIPS[cost.substrate].title, cost.technology.title
+    return cost.substrate, cost.technology.name

@@ -156,6 +156,16 @@ class Cost:
         return mean_spread([bill.latency_sum() for bill in self.by_seed]).both
 
 
+def inverse(value: Range) -> Range:
+    """Return the range of one over a value, which is not zero."""
+    return Range(1.0 / value.nominal, 1.0 / value.high, 1.0 / value.low)
+
+
+def timed(value: Range) -> Range | None:
+    """Return a time, or `None` where a technology states no times."""
+    return value if value.high > 0.0 else None
+
+
 def scaled(value: Range, factor: float) -> Range:
     """Return a range in other units."""
     return Range(factor * value.nominal, factor * value.low, factor * value.high)

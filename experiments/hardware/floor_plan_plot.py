@@ -8,7 +8,6 @@ from matplotlib.patches import Circle, Rectangle
 
 from experiments.hardware.mapping import ChipMapping
 from experiments.reporting.plot_style import INK, SKY, SOFT, VERMILION, add_legend, draw_panels
-from hw_sim.chips.catalogue import CHIPS
 
 MOST_NAMED = 10
 """Side of the largest mesh whose spots have their names written in them."""
@@ -37,7 +36,7 @@ def draw_floor_plans(mappings: Sequence[ChipMapping]) -> Drawing | None:
 
 
 def _title(mapping: ChipMapping) -> str:
-    plan, chip = mapping.plan, CHIPS[mapping.substrate].title
+    plan, chip = mapping.plan, mapping.substrate
     return f"{chip}: {len(plan.spots)} {plan.part}s, {100 * plan.utilisation:.0f} %"
 
 

@@ -65,6 +65,7 @@ class Outcome:
     """On the test part, after the last epoch."""
     n_test: int
     n_valid: int
+    n_train: int
     curve: tuple[Point, ...]
     inference: list[list[Any]]
     """Counts of all inferences of the test part."""
@@ -138,8 +139,9 @@ def run_job(job: Job) -> Outcome:
     memory = rival.words(chip, moments) if rival else chip.footprint.count(network, moments)
     return Outcome(
         job.learner, job.substrate, job.label, job.seed, accuracy, len(split.y_test),
-        len(split.y_valid), tuple(watch.curve), (chip.counts - before).rows(), memory,
-        settings.values(), chip.saturated, (chip.core_work - idle).tolist(), loaded,
+        len(split.y_valid), len(split.y_train), tuple(watch.curve),
+        (chip.counts - before).rows(), memory, settings.values(), chip.saturated,
+        (chip.core_work - idle).tolist(), loaded,
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ SHOWN_BELOW = 0.15
 def draw_learning(summary: Summary) -> Drawing | None:
     """One panel for each technology; a line for each learner, with the range of its seeds."""
     priced: list[Contest | Cost] = [*summary.contests, *summary.costs]
-    panels = {(found.substrate, found.technology.title): found.technology for found in priced}
+    panels = {(found.substrate, found.technology.name): found.technology for found in priced}
     if not panels:
         return None
     figure, grid = draw_panels([title for _, title in panels], height=2.8)

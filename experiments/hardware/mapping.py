@@ -79,7 +79,7 @@ def _row(
     converters = bills[0].tile_converters() if bills and plan.part == "tile" else []
     busiest = max(mapping.busy[k] for k in members)
     return (
-        CHIPS[mapping.substrate].title,
+        mapping.substrate,
         name,
         f"{len(spots):,} {plan.part}{'s' if len(spots) > 1 else ''}",
         " x ".join(str(size) for size in plan.shape if size > 1) + f" {plan.counted_in}",
@@ -99,7 +99,7 @@ def traffic_table(found: Sequence[ChipMapping], runs: Sequence[Run]) -> Table:
         if run.substrate in mapped and run.learner == "eqprop":
             sides = (run.once, run.inferences), (run.trained, training_samples(run.trained))
             cells = [cell for bill, samples in sides for cell in _moved(bill, samples)]
-            rows.append((CHIPS[run.substrate].title, run.technology.title, *cells))
+            rows.append((run.substrate, run.technology.name, *cells))
     header = (
         "Substrate", "Technology", "Inference: messages", "Hops", "Energy", "%",
         "Training sample: messages", "Hops", "Energy", "%",

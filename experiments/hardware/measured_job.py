@@ -72,7 +72,7 @@ def run_measured(job: Job) -> Outcome:
     memory = held.count(network, training.optimizer.moments)
     return Outcome(
         job.learner, job.substrate, job.label, job.seed, accuracy, tests, len(split.y_valid),
-        tuple(curve), once.rows(), memory, settings.values(), {}, [], loaded,
+        samples, tuple(curve), once.rows(), memory, settings.values(), {}, [], loaded,
     )  # fmt: skip
 
 

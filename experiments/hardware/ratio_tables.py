@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from experiments.hardware.costs import Contest
-from experiments.hardware.report_tables import names, range_text, ratio_text
+from experiments.hardware.report_tables import ends_text, names, range_text, ratio_text
 from experiments.hardware.spread import RatioSpread
 from experiments.reporting.document import Badge, Cell, Table, Tone
 
@@ -29,8 +29,7 @@ def headline_tables(contests: Sequence[Contest]) -> tuple[Table, Table]:
         "same technology, priced with the same draw of prices. In brackets the 5th and 95th "
         "percentile over the ranges of the prices and over seeds, both drawn together; undecided "
         "means that 1 lies between them. By prices and by seeds is what the bracket would be if "
-        "the other stayed. Ranges of prices reach further up than down, so a nominal value may "
-        "lie at the low end of its bracket."
+        "the other stayed. A price is as likely to be above its value as below."
     )
     energy, time = (
         Table(
@@ -47,7 +46,7 @@ def headline_tables(contests: Sequence[Contest]) -> tuple[Table, Table]:
 
 def _ratio_row(contest: Contest, cost: str, ratio: RatioSpread, verdict: str) -> tuple[Cell, ...]:
     """Return a contest with the ratio of its costs, and where its range comes from."""
-    apart = (f"{part.low:.2g} to {part.high:.2g}" for part in (ratio.prices, ratio.seeds))
+    apart = (ends_text(part) for part in (ratio.prices, ratio.seeds))
     return (*names(contest), cost, ratio_text(ratio.both), *apart, Badge(verdict, TONES[verdict]))
 
 
@@ -59,12 +58,13 @@ def break_even_tables(contests: Sequence[Contest]) -> tuple[Table, Table]:
     )
     steps = "Steps are those of a sample in its three phases together."
     settling = (
-        "On a crossbar cell_read time is that of settling; on event-driven cores what is busiest "
+        "On a crossbar cell_read time is that of settling; on cores what is busiest "
         "at nominal times stays so."
     )
     owners = ("Substrate", "Technology", "Against")
     energy = tuple((*names(c), ";\n".join(c.break_even())) for c in contests)
-    time = tuple((*names(c), ";\n".join(c.break_even_times())) for c in contests)
+    times = (c for c in contests if c.time_ratio is not None)
+    time = tuple((*names(c), ";\n".join(c.break_even_times())) for c in times)
     return (
         Table(
             "Break-even of energy",

@@ -6,8 +6,10 @@ from experiments.hardware.contest import Summary
 from experiments.hardware.cost_tables import cost_names, cost_sentence, cost_table, saved_table
 from experiments.hardware.costs import Contest
 from experiments.hardware.device_fit import device_of, device_table
+from experiments.hardware.glance_table import glance_table
 from experiments.hardware.mapping import mapping_table, mappings, traffic_table
 from experiments.hardware.own_network import refusal
+from experiments.hardware.priced import priced_blocks
 from experiments.hardware.published_tables import (
     differences,
     published_figures,
@@ -73,7 +75,8 @@ METHOD = (
     "to 11 times.",
     "Time is that of the machine that a technology states: stages follow one another, and only "
     "what it lists behind a stage takes no time of its own.",
-    "Event-driven cores work side by side: a step lasts as long as its busiest core and a barrier.",
+    "Cores of a spiking chip work side by side: a step lasts as long as its busiest core and a "
+    "barrier.",
 )
 
 RIVAL_METHOD = (
@@ -85,7 +88,7 @@ RIVAL_METHOD = (
     "The rivals hold their weights in the words or cells of the same substrate, which rounds and "
     "writes their updates too; all else they calculate in double precision without noise, at the "
     "price of narrow words. This favours them. On a crossbar their matrix products are array reads "
-    "between converters, on an event-driven chip every state is sent to every core with a listener "
+    "between converters, on a spiking chip every state is sent to every core with a listener "
     "in each step.",
     "Of a design that sums gradients in registers BPTT, which adds at every step, would gain most.",
 )
@@ -102,11 +105,15 @@ def build_document(
     contests = summary.contests
     singles = [c for c in contests if c.rival == "backprop"]
     runs, mapped = priced_runs(contests, summary.costs), mappings(summary)
+    used = {technology.name: technology for technology in technologies}
+    priced = summary.task, summary.main_runs, used, summary.networks, summary.cells
     sections = (
+        _section("What was priced", *priced_blocks(*priced)),
         _section(
             "Results",
             learning_table(summary),
             saved_table(summary),
+            glance_table(runs),
             *headline_tables(contests),
             cost_table(summary.costs),
         ),
@@ -161,8 +168,8 @@ def lead_sentences(summary: Summary) -> list[str]:
 
 
 def _ratio(contest: Contest) -> str:
-    substrate, _, _ = names(contest)
-    return f"{substrate} / {contest.technology.name} ({contest.ratio.both.nominal:.2g})"
+    substrate, technology, _ = names(contest)
+    return f"{substrate} / {technology} ({contest.ratio.both.nominal:.3g})"
 
 
 def _sweeps(summary: Summary) -> list[Block]:

@@ -1,6 +1,6 @@
 """The files of the hardware report, and its tables in the terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,19 @@ from rich.console import Console
 from rich.text import Text
 
 from experiments.hardware.contest import Summary
-from experiments.hardware.cost_tables import cost_table, cost_values, saved_table
+from experiments.hardware.cost_tables import cost_table, cost_values, plain_time, saved_table
 from experiments.hardware.costs import Contest, scaled
+from experiments.hardware.glance_table import glance_table
 from experiments.hardware.job import Outcome
+from experiments.hardware.kept_runs import RUN_FILE, run_values
 from experiments.hardware.mapping import ChipMapping, mapping_table, mappings
+from experiments.hardware.measures import render_csv
+from experiments.hardware.network_drawing import PATH
+from experiments.hardware.priced import priced_rows
 from experiments.hardware.published import publications
 from experiments.hardware.ratio_tables import break_even_tables, headline_tables
 from experiments.hardware.report_document import build_document, lead_sentences
+from experiments.hardware.report_measures import report_measures
 from experiments.hardware.report_plots import draw_plots
 from experiments.hardware.report_tables import learning_table
 from experiments.hardware.sample_tables import priced_runs, sample_table, training_samples
@@ -23,6 +29,7 @@ from experiments.hardware.target import Targets, update_reached
 from experiments.hardware.throughput_tables import throughput_table, throughput_values
 from experiments.hardware.trends import trends_table
 from experiments.records import write_text
+from experiments.reporting.document import Figure
 from experiments.reporting.html_page import render_html
 from experiments.reporting.json_page import render_json
 from experiments.reporting.markdown_page import render_markdown
@@ -31,7 +38,11 @@ from experiments.reporting.terminal_table import rich_table
 from hw_sim.prices.bill import Bill, grouped
 from hw_sim.prices.technology import Technology
 
-FORMAT = "settle hardware report 3"
+FORMAT = "settle hardware report 4"
+FILES = (
+    "report.html", "report.md", "report.json", "report.csv", "plots/energy.png", PATH, RUN_FILE,
+)  # fmt: skip
+"""What has to be writable before the work; the plots are beside the first."""
 
 
 def write_report(
@@ -41,7 +52,7 @@ def write_report(
     command: str,
     machine: Mapping[str, str],
 ) -> None:
-    """Write `report.md`, `report.html`, `report.json`, and PNG and SVG under `plots`."""
+    """Write `report.md`, `.html`, `.json` and `.csv`, and PNG and SVG under `plots`."""
     used = {contest.technology.name: contest.technology for contest in summary.contests}
     used |= {cost.technology.name: cost.technology for cost in summary.costs}
     pictures = draw_plots(summary, technologies)
@@ -49,7 +60,11 @@ def write_report(
         write_picture(folder, picture)
     figures = {picture.name: picture.figure for picture in pictures}
     document = build_document(summary, figures, list(used.values()), command, machine)
-    write_text(folder / "report.json", report_json(summary, command, machine))
+    for block in (block for part in document.sections for block in part.blocks):
+        if isinstance(block, Figure) and block.path == PATH:  # the others are pictures
+            write_text(folder / PATH, block.svg)
+    write_text(folder / "report.json", report_json(summary, command, machine, list(used.values())))
+    write_text(folder / "report.csv", render_csv(report_measures(summary)))
     write_text(folder / "report.md", render_markdown(document))
     write_text(folder / "report.html", render_html(document))
 
@@ -58,7 +73,8 @@ def print_summary(summary: Summary, console: Console) -> None:
     """Print the main tables and what is missing."""
     runs = priced_runs(summary.contests, summary.costs)
     tables = [
-        learning_table(summary), saved_table(summary), *headline_tables(summary.contests),
+        learning_table(summary), saved_table(summary), glance_table(runs),
+        *headline_tables(summary.contests),
         cost_table(summary.costs),
         sample_table(summary.contests, summary.costs), throughput_table(runs),
         mapping_table(mappings(summary), runs),
@@ -74,13 +90,22 @@ def print_summary(summary: Summary, console: Console) -> None:
         console.print(Text(f"Missing: {sentence}.", style="yellow"))
 
 
-def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> str:
+def report_json(
+    summary: Summary, command: str, machine: Mapping[str, str], technologies: Sequence[Technology]
+) -> str:
     """Return every run and every priced contest, of one training, as plain values."""
     content = {
         "format": FORMAT,
         "command": command,
         "machine": dict(machine),
         "task": summary.task,
+        "priced": priced_rows(
+            summary.task,
+            summary.main_runs,
+            {technology.name: technology for technology in technologies},
+            summary.networks,
+        ),
+        "cells": summary.cells,
         "targets": [[*key, target] for key, target in summary.targets.items()],
         "missing": summary.missing,
         "contests": [_contest_values(contest) for contest in summary.contests],
@@ -99,15 +124,7 @@ def report_json(summary: Summary, command: str, machine: Mapping[str, str]) -> s
 
 
 def _run_values(outcome: Outcome, targets: Targets) -> dict[str, Any]:
-    """Return a run with the counts of all looks by event: names would fill the file otherwise."""
-    found = asdict(outcome)
-    counted = [point.pop("counts") for point in found["curve"]]
-    events: dict[tuple[str, ...], list[int]] = {tuple(row[:3]): [] for row in counted[-1]}
-    for rows in counted:
-        now = {tuple(row[:3]): row[3] for row in rows}
-        for event, numbers in events.items():
-            numbers.append(now.get(event, 0))
-    found["counts"] = [[*event, numbers] for event, numbers in events.items()]
+    found = run_values(outcome)
     if (outcome.substrate, outcome.seed) in targets:
         found["update_of_target"] = update_reached(outcome, targets)
     return found
@@ -135,15 +152,15 @@ def _contest_values(contest: Contest) -> dict[str, Any]:
         "ratio_by_seeds": asdict(contest.ratio.seeds),
         "energies_j": [[a.energy_j, b.energy_j] for a, b in contest.pairs],
         "verdict": contest.verdict,
-        "latency_s": asdict(contest.training_time),
-        "rival_latency_s": asdict(scaled(theirs.latency(), 1 / seeds)),
+        "latency_s": plain_time(contest.training_time),
+        "rival_latency_s": plain_time(scaled(theirs.latency(), 1 / seeds)),
         "latency_ratio": None if contest.time_ratio is None else asdict(contest.time_ratio.both),
         "inference_energy_j": asdict(contest.inference_energy()),
-        "inference_latency_s": asdict(scaled(once.latency(), 1 / n)),
+        "inference_latency_s": plain_time(scaled(once.latency(), 1 / n)),
         "inference_power_w": _power(once),
         "training_samples": samples,
         "training_sample_energy_j": asdict(scaled(ours.energy(), 1 / samples)),
-        "training_sample_latency_s": asdict(scaled(ours.latency(), 1 / samples)),
+        "training_sample_latency_s": plain_time(scaled(ours.latency(), 1 / samples)),
         "power_w": _power(ours),
         "rival_power_w": _power(theirs),
         "memory": asdict(ours.design.memory) | {"bits": ours.design.memory_bits},

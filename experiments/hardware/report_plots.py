@@ -81,7 +81,7 @@ def draw_plots(summary: Summary, technologies: Mapping[str, Technology]) -> list
             "pareto",
             "Energy and accuracy over bit width",
             "Digital substrate, small network, all epochs of a sweep: test accuracy (mean and "
-            "range over seeds) against the energy of training in 45 nm.",
+            "range over seeds) against the energy of training in digital_45nm.",
             lambda: draw_pareto(summary, technologies),
         ),
         (
@@ -132,7 +132,7 @@ def draw_energy(summary: Summary) -> Drawing | None:
     """One panel for each technology; a bar for each contender, stacked by component."""
     panels: dict[tuple[str, str], list[Contest]] = {}
     for contest in summary.contests:
-        panels.setdefault((contest.substrate, contest.technology.title), []).append(contest)
+        panels.setdefault((contest.substrate, contest.technology.name), []).append(contest)
     if not panels:
         return None
     figure, grid = draw_panels([title for _, title in panels])
@@ -158,7 +158,7 @@ def draw_pareto(summary: Summary, technologies: Mapping[str, Technology]) -> Dra
     technology = technologies.get(DIGITAL.technologies[0])
     if not swept or technology is None:
         return None
-    figure, (axes,) = draw_panels(["Digital, 45 nm"], height=3.4)
+    figure, (axes,) = draw_panels([technology.name], height=3.4)
     for prefix, colour in (("weights", BLUE), ("states", VERMILION)):
         points = []
         for label in dict.fromkeys(o.label for o in swept if o.label.startswith(prefix)):

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from experiments.hardware.contest import Summary, accuracy_spread, mean_and_deviation
-from experiments.hardware.costs import Contest, scaled
+from experiments.hardware.costs import Contest, inverse, scaled, timed
 from experiments.hardware.curve import epochs_to, first_look
 from experiments.hardware.job import Outcome
 from experiments.hardware.settings import LEARNERS
@@ -46,14 +46,33 @@ def range_text(value: Range, unit: str) -> str:
     )
 
 
-def time_text(value: Range) -> str:
+def time_range_text(value: Range) -> str:
     """Return a time with its range below it; a dash where a technology states no times."""
-    return range_text(value, "s") if value.high > 0.0 else NONE
+    return range_text(value, "s") if timed(value) else NONE
 
 
 def ratio_text(value: Range) -> str:
-    """Return a ratio with its range below it."""
-    return f"{value.nominal:.3g}\n({value.low:.2g} to {value.high:.2g})"
+    """Return a ratio with its range below it, all with as many digits: it then holds its value."""
+    return f"{value.nominal:.3g}\n({ends_text(value)})"
+
+
+def ends_text(value: Range) -> str:
+    """Return the ends of the range of a ratio."""
+    return f"{value.low:.3g} to {value.high:.3g}"
+
+
+def worn_text(bill: Bill) -> str:
+    """Return how many such trainings a chip lasts; a dash where nothing wears."""
+    wear = bill.wear()
+    if wear is None or not wear.nominal:
+        return NONE
+    lives = inverse(wear)
+    return f"{rounded(lives.nominal)}\n({rounded(lives.low)} to {rounded(lives.high)})"
+
+
+def rounded(value: float) -> str:
+    """Return three digits, as a whole number where there are more before the point."""
+    return f"{float(f'{value:.3g}'):,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def learning_table(summary: Summary) -> Table:
@@ -73,7 +92,7 @@ def learning_table(summary: Summary) -> Table:
             ]
         rows.append(
             (
-                CHIPS[substrate].title,
+                substrate,
                 LEARNER_TITLES[learner],
                 percent(*accuracy_spread(group)),
                 percent(*mean_and_deviation([target_of(o, summary.targets) for o in group])),
@@ -89,10 +108,21 @@ def learning_table(summary: Summary) -> Table:
         "Accuracy on the test part after the last epoch; it, targets and epochs are means ± "
         "deviations over seeds. The target of a seed is an accuracy on the validation part that "
         "all its learners reached and kept on the substrate, unless it was given. Steps are means "
-        "between the last two looks; a noisy or coarse state may never settle to the tolerance, "
-        "and then uses all its steps."
+        "between the last two looks. " + _unsettled_text(summary)
     )
     return Table("Learning", header, tuple(rows), caption, 2)
+
+
+def _unsettled_text(summary: Summary) -> str:
+    """Say what unsettled means, with the numbers of the run."""
+    group = next(g for (learner, _), g in summary.outcomes.items() if learner == "eqprop")
+    settings = group[0].settings
+    return (
+        f"Unsettled is the share of all phases that ended with their last step (free "
+        f"{settings['free_steps']}, nudged {settings['nudged_steps']}) while a unit still moved by "
+        f"more than the tolerance of {settings['tolerance']:g}. They learn and answer from the "
+        f"state that they have; noise, or words coarser than the tolerance, may never settle."
+    )
 
 
 def _epochs_text(group: Sequence[Outcome], targets: Targets) -> str:
@@ -110,27 +140,28 @@ def resources_table(contests: Sequence[Contest]) -> Table:
     for contest in contests:
         substrate, technology, rival = names(contest)
         for bill, name in ((contest.ours, "EqProp"), (contest.theirs, rival)):
-            area, wear = bill.area(), bill.wear()
+            area = bill.area()
             row = (
                 substrate,
                 technology,
                 name,
-                time_text(scaled(bill.latency(), 1 / contest.seeds)),
+                time_range_text(scaled(bill.latency(), 1 / contest.seeds)),
                 f"{bill.design.memory.words:,}",
                 number(bill.design.memory_bits / 8192, 1),
                 NONE if area is None else ratio_text(scaled(area, 1e6)),
-                NONE if wear is None else ratio_text(wear),
+                worn_text(bill),
             )
             if row not in rows:
                 rows.append(row)
     header = (
         "Substrate", "Technology", "Learner", "Time of training", "Words and cells", "KiB",
-        "Area, mm²", "Writes / endurance",
+        "Area, mm²", "Trainings until worn out",
     )  # fmt: skip
     caption = (
         "Memory for one sample in flight, optimizer included; KiB are those of words, as cells are "
-        "analog. BPTT stores its trajectory: its words grow with the steps. The wear is that of "
-        "the cell that was written most until the target. In brackets the ranges of the prices."
+        "analog. BPTT stores its trajectory: its words grow with the steps. A "
+        "chip is worn out when the cell that is written most has had the writes that cells endure. "
+        "In brackets the ranges of the prices."
     )
     return Table("Time, memory, area, wear", header, tuple(rows), caption, 3)
 
@@ -179,8 +210,7 @@ def sweep_table(title: str, outcomes: Sequence[Outcome]) -> Table:
 
 def names(contest: Contest) -> tuple[str, str, str]:
     """Return substrate, technology and rival as tables show them."""
-    substrate = CHIPS[contest.substrate].title
-    return substrate, contest.technology.title, LEARNER_TITLES[contest.rival]
+    return contest.substrate, contest.technology.name, LEARNER_TITLES[contest.rival]
 
 
 def prices_table(technologies: Sequence[Technology]) -> Table:
@@ -191,21 +221,10 @@ def prices_table(technologies: Sequence[Technology]) -> Table:
             values = [price_text(v, section) for v in (price.value, price.low, price.high)]
             rows.append(
                 (
-                    technology.title, f"{section}, {price.name}", price.source, price.node,
+                    technology.name, f"{section}, {price.name}", price.source, price.node,
                     Badge(price.status, STATUS_TONES[price.status]), *values,
                 )
             )  # fmt: skip
     header = ("Technology", "Price", "Source", "Node", "Status", "Value", "Low", "High")
     caption = "Recalled numbers are unverified and have wide ranges."
     return Table("Prices", header, tuple(rows), caption, 5)
-
-
-def compare_table(old: dict[str, dict[str, float]], new: dict[str, dict[str, float]]) -> Table:
-    """Two saved reports side by side."""
-    rows = []
-    for name in dict.fromkeys([*old, *new]):
-        for measure in dict.fromkeys([*old.get(name, {}), *new.get(name, {})]):
-            a, b = (side.get(name, {}).get(measure, math.nan) for side in (old, new))
-            change = f"{b / a:.3g}" if a and not math.isnan(a * b) else NONE
-            rows.append((name, measure, f"{a:.4g}", f"{b:.4g}", change))
-    return Table("Comparison", ("What", "Measure", "First", "Second", "Ratio"), tuple(rows), "", 2)

@@ -7,7 +7,6 @@ from experiments.hardware.costs import Contest, Cost, scaled
 from experiments.hardware.report_tables import LEARNER_TITLES, range_text
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import NONE, in_units
-from hw_sim.chips.catalogue import CHIPS
 from hw_sim.prices.bill import Bill
 from hw_sim.prices.technology import Technology
 
@@ -84,18 +83,18 @@ def priced_runs(contests: Sequence[Contest], costs: Sequence[Cost]) -> list[Run]
 def _row(run: Run, title: str) -> tuple[str, ...]:
     samples = training_samples(run.trained)
     return (
-        CHIPS[run.substrate].title,
-        run.technology.title,
+        run.substrate,
+        run.technology.name,
         title,
         range_text(scaled(run.once.energy(), 1 / run.inferences), "J"),
-        _share(run.once.latency_s, run.inferences),
+        time_text(run.once.latency_s / run.inferences),
         range_text(scaled(run.trained.energy(), 1 / samples), "J"),
-        _share(run.trained.latency_s, samples),
+        time_text(run.trained.latency_s / samples),
         power_text(run.once),
         power_text(run.trained),
     )
 
 
-def _share(seconds: float, samples: float) -> str:
-    """Return the time of a sample; a dash where a technology states no times."""
-    return in_units(seconds / samples, "s") if seconds else NONE
+def time_text(seconds: float) -> str:
+    """Return a time; a dash where a technology states no times."""
+    return in_units(seconds, "s") if seconds else NONE

@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from experiments.hardware.report_tables import LEARNER_TITLES
+from experiments.hardware.report_tables import LEARNER_TITLES, rounded
 from experiments.hardware.sample_tables import Run, training_samples
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import NONE, number
-from hw_sim.chips.catalogue import CHIPS
 from hw_sim.prices.bill import Bill, Design
 from hw_sim.prices.throughput import Throughput, throughput
 
 KIB = 8 * 1024
 """Bits."""
+OPTIMIZER = "optimizer"
+"""The level of what it keeps of each weight."""
 
 
 def throughput_table(runs: Sequence[Run]) -> Table:
@@ -50,13 +51,8 @@ def throughput_values(run: Run) -> dict[str, Any]:
 def _rates(found: Throughput | None) -> tuple[str, ...]:
     if found is None:
         return (NONE,) * 4
-    rates = (_rate(rate) for rate in (found.alone, found.pipelined))
+    rates = (rounded(rate) for rate in (found.alone, found.pipelined))
     return (*rates, found.stage or NONE, f"{found.in_flight:,}")
-
-
-def _rate(rate: float) -> str:
-    """Return a rate with three digits, in whole samples where there are many."""
-    return f"{float(f'{rate:.3g}'):,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def memory_table(runs: Sequence[Run]) -> Table:
@@ -66,7 +62,8 @@ def memory_table(runs: Sequence[Run]) -> Table:
         substrate, _, learner = _names(run)
         samples = training_samples(run.trained)
         for level, (words, bits, events) in levels(run.trained.design).items():
-            used = [_used(run.once, events) / run.inferences, _used(run.trained, events) / samples]
+            used = [_used(run.once, level, events) / run.inferences,
+                    _used(run.trained, level, events) / samples]  # fmt: skip
             if words or any(used):
                 held = f"{words:,}" if words else NONE, number(bits / KIB, 1) if bits else NONE
                 row = (substrate, learner, level, *held, *(f"{n:,.0f}" for n in used))
@@ -76,9 +73,10 @@ def memory_table(runs: Sequence[Run]) -> Table:
         "Uses in a training sample",
     )  # fmt: skip
     caption = (
-        "Reads and writes of each level. Neuron words are those of one sample in flight; analog "
-        "cells are no bits, and a use is a read of one cell or a pulse; beside them biases are "
-        "read as words. Across the border are inputs, targets, outputs, gradients and updates."
+        "What each level holds, and its reads and writes. Neuron words are those of one sample in "
+        "flight; analog cells are no bits, and a use is a read of one cell or a pulse; beside them "
+        "biases are read as words. Words of gradients and of the optimizer are twice as wide as a "
+        "weight. Across the border are inputs, targets, outputs, gradients and updates."
     )
     return Table("Memory by level", header, tuple(rows.values()), caption, 3)
 
@@ -88,19 +86,24 @@ def levels(design: Design) -> dict[str, tuple[int, int, tuple[str, ...]]]:
     held, weight, state = design.memory, design.weight_bits, design.state_bits
     neurons = held.states + held.wide, state * held.states + held.wide_bits
     in_cells = held.cells > 0
+    gradients = min(design.network.size, held.traces)
     return {
         "neurons": (*neurons, ("state_read", "state_write")),
         "weights": (held.weights, weight * held.weights, ("weight_read",)
                     if in_cells else ("weight_read", "weight_write")),
         "analog cells": (held.cells, 0, ("cell_read", "weight_write") if in_cells else ()),
-        "learning": (held.traces, 2 * weight * held.traces, ("trace_read", "trace_write")),
+        "gradients": (gradients, 2 * weight * gradients, ("trace_read", "trace_write")),
+        OPTIMIZER: (held.traces - gradients, 2 * weight * (held.traces - gradients), ()),
         "across the border": (0, 0, ("off_chip",)),
     }  # fmt: skip
 
 
-def _used(bill: Bill, events: Sequence[str]) -> float:
-    return float(sum(bill.counts.total(kind) for kind in events))
+def _used(bill: Bill, level: str, events: Sequence[str]) -> float:
+    """Return the uses of a level; of learning words the optimizer writes all that it reads."""
+    found = float(sum(bill.counts.total(kind) for kind in events))
+    moments = 2.0 * bill.counts.total("trace_write", "update")
+    return moments if level == OPTIMIZER else found - moments * ("trace_write" in events)
 
 
 def _names(run: Run) -> tuple[str, str, str]:
-    return CHIPS[run.substrate].title, run.technology.title, LEARNER_TITLES[run.learner]
+    return run.substrate, run.technology.name, LEARNER_TITLES[run.learner]

@@ -45,6 +45,7 @@ def in_units(value: float, unit: str) -> str:
     """Return a physical value with a prefix, such as `3.2 µJ`."""
     if value == 0.0:
         return f"0 {unit}"
+    value = float(f"{value:.3g}")  # 999.7 nJ is 1 µJ
     scale, prefix = next((p for p in PREFIXES if abs(value) >= p[0]), PREFIXES[-1])
     return f"{value / scale:.3g} {prefix}{unit}"
 

@@ -21,8 +21,7 @@ class Chip:
     """A kind of simulated chip."""
 
     name: str
-    title: str
-    """As reports call it."""
+    """As options, settings and reports call it."""
     backend: Callable[[Network, Params, Any], Substrate]
     settings: ChipSettings
     """What it is like, unless it is set otherwise."""

@@ -240,7 +240,6 @@ MIDDLING = CrossbarConfig(
 
 CROSSBAR = Chip(
     name="crossbar",
-    title="crossbar",
     backend=CrossbarBackend,
     settings=MIDDLING,
     technologies=("rram_crossbar",),

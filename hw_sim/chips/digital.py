@@ -247,7 +247,6 @@ class DigitalBackend(Substrate):
 
 DIGITAL = Chip(
     name="digital",
-    title="digital",
     backend=DigitalBackend,
     settings=DigitalConfig(),
     technologies=("digital_45nm", "digital_7nm", "gpu", "microcontroller"),

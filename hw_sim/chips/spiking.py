@@ -239,7 +239,6 @@ class SpikingBackend(Substrate):
 
 SPIKING = Chip(
     name="spiking",
-    title="event driven",
     backend=SpikingBackend,
     settings=SpikingConfig(),
     technologies=("loihi_like",),

@@ -25,7 +25,7 @@ Terms: TypeAlias = Mapping[tuple[str, ...], float]
 
 @dataclass(frozen=True)
 class Range:
-    """A nominal value, and the 5th and 95th percentile over the ranges of the prices."""
+    """A nominal value, and the 5th and 95th percentile of its draws, at least as wide as to it."""
 
     nominal: float
     low: float
@@ -108,13 +108,17 @@ def draw_places(*sums: Sum, seed: int = 0) -> dict[str, FloatArray]:
 
 
 def quantile(price: Price, share: FloatArray) -> FloatArray:
-    """Return the price below which a share lies: triangular in the logarithm, mode at the value."""
+    """Return the price below which a share lies: half of it below the value, half above.
+
+    On each side triangular in the logarithm, from the value to its end. So the value is the median
+    of its draws, however much further a range reaches up than down.
+    """
     if price.value == 0.0 or price.low == price.high:
         return np.full(share.shape, price.value)
-    a, c, b = np.log([price.low, price.value, price.high])
-    below = a + np.sqrt(share * (b - a) * (c - a))
-    above = b - np.sqrt((1.0 - share) * (b - a) * (b - c))
-    found: FloatArray = np.exp(np.where(share * (b - a) < c - a, below, above))
+    low, middle, high = np.log([price.low, price.value, price.high])
+    below = low + (middle - low) * np.sqrt(np.minimum(1.0, 2.0 * share))
+    above = high - (high - middle) * np.sqrt(np.minimum(1.0, 2.0 * (1.0 - share)))
+    found: FloatArray = np.exp(np.where(share < 0.5, below, above))
     return found
 
 
@@ -125,6 +129,10 @@ def ratio_range(ours: Sum, theirs: Sum) -> Range:
 
 
 def range_of(value: float, draws: FloatArray) -> Range:
-    """Return a value with the percentiles of its draws."""
+    """Return a value with the percentiles of its draws, or with itself where it is beyond them.
+
+    The sum of many prices that can hardly be lower, but much higher, lies above its nominal value
+    in nearly every draw.
+    """
     low, high = np.percentile(draws, [LOW, HIGH])
-    return Range(float(value), float(low), float(high))
+    return Range(float(value), min(float(value), float(low)), max(float(value), float(high)))

@@ -1,18 +1,23 @@
 """The hardware command from end to end, on a small task; and what it refuses, in one sentence."""
 
+import csv
 import io
 import json
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from engine.errors import EngineError
+from experiments.hardware import command
 from experiments.hardware.__main__ import main
 from experiments.hardware.job import Job, network_of, run_job
+from experiments.hardware.kept_runs import Keep
 from experiments.hardware.settings import LEARNERS, NETWORKS, Settings, changed
 from experiments.hardware.sweeps import defect_label, sweep_jobs
 from experiments.hardware.trends import trends_table
@@ -23,6 +28,7 @@ from experiments.reporting.number_text import in_units
 from experiments.tasks import Task, task_from_file
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.counts import OpCounts
+from hw_sim.prices.technology import shipped_technologies
 from tests.hw_sim.prices.hand_architecture import CHIP
 
 SMALL = ["--set", "hidden=6", "--set", "epochs=3", "--set", "batch_size=8"]
@@ -63,8 +69,10 @@ def test_the_report_is_written_and_says_who_wins(finished: tuple[Path, str]) -> 
     out, printed = finished
     names = {str(path.relative_to(out)) for path in out.rglob("*.*")}
     drawn = ("energy", "learning", "break_even", "sensitivity", "floor_plan")
-    plots = {f"plots/{n}.{e}" for n in drawn for e in ("png", "svg")}
-    assert names == {"report.md", "report.html", "report.json"} | plots
+    plots = {f"plots/{n}.{e}" for n in drawn for e in ("png", "svg")} | {"plots/network.svg"}
+    runs = {name for name in names if name.startswith("runs/")}
+    assert names - runs == {"report.md", "report.html", "report.json", "report.csv"} | plots
+    assert len(runs) == len(CHIPS) * len(LEARNERS)
     content = json.loads((out / "report.json").read_text())
     for run in content["runs"]:
         looks = [point["update"] for point in run["curve"]]
@@ -104,7 +112,7 @@ def test_a_batch_of_a_gpu_and_one_sample_alone_have_rows_of_their_own(
 ) -> None:
     page = (finished[0] / "report.md").read_text()
     (table,) = [part for part in page.split("\n#") if "Power in training" in part]
-    rows = [line for line in table.splitlines() if "GPU" in line]
+    rows = [line for line in table.splitlines() if "gpu" in line]
     assert len(rows) == 2 * len(LEARNERS)
     assert sum("one sample at a time" in row for row in rows) == len(LEARNERS)
 
@@ -130,10 +138,111 @@ def test_a_price_is_explained_with_its_rows_and_what_it_decides(data: Path) -> N
     assert "endurance: weight_write 1e+08 writes (1e+06 writes to 1e+09 writes)" in printed
 
 
-def test_a_report_compared_with_itself_is_the_same(finished: tuple[Path, str]) -> None:
+def test_what_was_priced_stands_on_top(finished: tuple[Path, str]) -> None:
+    page = (finished[0] / "report.md").read_text()
+    top = page.split("\n## ")[1]
+    assert top.startswith("What was priced")
+    for part in (
+        "54 training, 18 validation and 18 test samples", "4 inputs, hidden 6 tanh, output 3",
+        "3 epochs in batches of 8", "beta 0.6", "weight\\_bits 12, state\\_bits 10",
+        "on\\_off\\_ratio 15", "threshold 0.01", "digital\\_45nm", "plots/network.svg",
+    ):  # fmt: skip
+        assert part in top, part
+    content = json.loads((finished[0] / "report.json").read_text())
+    assert all(what in top.replace("\\", "") for what, _ in content["priced"])
+    assert "W_rec" in (finished[0] / "plots" / "network.svg").read_text()
+
+
+def test_reports_call_chips_and_technologies_as_options_do(finished: tuple[Path, str]) -> None:
+    """A title stands where a technology is said to be priced, and nowhere else."""
+    page = (finished[0] / "report.md").read_text().replace("\\", "")
+    for technology in shipped_technologies().values():
+        assert page.split("### Published figures")[0].count(technology.title) == 1
+        assert page.count(technology.name) > 5
+    assert "event driven" not in page
+
+
+def test_every_number_of_the_report_is_a_row_of_a_table(finished: tuple[Path, str]) -> None:
+    rows = list(csv.DictReader((finished[0] / "report.csv").read_text().splitlines()))
+    content = json.loads((finished[0] / "report.json").read_text())
+    found = {
+        (row["substrate"], row["technology"], row["learner"], row["seed"], row["measure"]): row
+        for row in rows
+    }
+    assert len(found) == len(rows)
+    for run in content["runs"]:
+        row = found[run["substrate"], "", run["learner"], "42", "test accuracy"]
+        assert float(row["value"]) == run["accuracy"]
+    for contest in content["contests"]:
+        of = contest["substrate"], contest["technology"], "eqprop", ""
+        for measure, saved in (
+            (f"energy of training over {contest['rival']}", "ratio"),
+            ("energy of a training sample", "training_sample_energy_j"),
+            ("time of an inference", "inference_latency_s"),
+        ):
+            row = found[*of, measure]
+            ends = [float(row[end]) for end in ("value", "low", "high")]
+            assert ends == pytest.approx([*contest[saved].values()])
+            assert ends[1] <= ends[0] <= ends[2]
+        held = sum(float(row["value"]) for key, row in found.items()
+                   if key[:4] == of and row["unit"] == "bits")  # fmt: skip
+        assert held == contest["memory"]["bits"]
+
+
+def test_a_finished_run_is_not_done_again(
+    finished: tuple[Path, str], data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report of kept runs has the same numbers; another setting is another run."""
+    out, given = finished[0], ["--data", str(data), *SMALL, "--seeds", "1", "--no-sweeps"]
+    before = json.loads((out / "report.json").read_text())
+    asked: list[int] = []
+
+    def no_work(_: Any, jobs: list[Job], __: int) -> Iterator[tuple[int, Any]]:
+        asked.append(len(jobs))
+        yield from ()
+
+    monkeypatch.setattr(command, "as_finished", no_work)
+    code, printed = _run(*given, "--out", str(out), "--workers", "1")
+    assert code == 0, printed
+    assert "9 of 9 runs were done before" in printed
+    after = json.loads((out / "report.json").read_text())
+    assert {k: v for k, v in after.items() if k != "command"} == {
+        k: v for k, v in before.items() if k != "command"
+    }
+    for other, todo in ((["--bits", "8"], 3), (["--set", "beta=0.5"], 9), (["--fresh"], 9)):
+        with pytest.raises(KeyError):  # no outcome came
+            _run(*given, "--out", str(out), *other)
+        assert asked[-1] == todo
+
+
+def test_a_torn_or_foreign_run_is_done_again(task: Task, tmp_path: Path) -> None:
+    settings = changed(Settings(), ["hidden=4", "epochs=1", "batch_size=27"])
+    job = Job(task, "eqprop", "crossbar", 42, settings, "a point")
+    keep, outcome = Keep(tmp_path), run_job(job)
+    assert keep.found(job) is None
+    keep.save(job, outcome)
+    found = keep.found(replace(job, label="another"))
+    assert found == replace(outcome, label="another")
+    assert found is not None
+    assert found.curve[-1].done.events == outcome.curve[-1].done.events
+    assert Keep(tmp_path, data="other").found(job) is None
+    assert Keep(tmp_path, fresh=True).found(job) is None
+    path = keep.path(job)
+    whole = path.read_text()
+    for damaged in (whole[:-9], "[]", "{}", whole.replace("curve", "curse")):
+        path.write_text(damaged)
+        assert keep.found(job) is None
+
+
+def test_a_report_compared_with_itself_is_the_same(
+    finished: tuple[Path, str], tmp_path: Path
+) -> None:
     saved = str(finished[0] / "report.json")
-    code, printed = _run("--compare", saved, saved)
+    code, printed = _run("--compare", saved, saved, "--out", str(tmp_path))
     assert code == 0
+    page = (tmp_path / "comparison.html").read_text()
+    assert "training energy, J" in page
+    assert "nothing" in page.split("What differs")[-1]
     assert "training energy, J" in printed
     ratios = {line.split()[-1] for line in printed.splitlines() if "seed 42" in line}
     assert ratios == {"1"}

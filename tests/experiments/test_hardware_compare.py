@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from experiments.hardware.__main__ import main
-from experiments.hardware.compare import compare_reports
+from experiments.hardware.compare import compare_reports, priced_table
 from experiments.hardware.report_files import FORMAT
+from experiments.reporting.number_text import NONE
 
 RANGE = {"nominal": 2.0, "low": 1.0, "high": 3.0}
 CONTEST = {
@@ -22,7 +23,7 @@ CONTEST = {
     "ratio": RANGE, "inference_energy_j": RANGE, "latency_s": RANGE,
 }  # fmt: skip
 RUN = {"learner": "eqprop", "substrate": "digital", "seed": 42, "accuracy": 0.5}
-REPORT = {"format": FORMAT, "runs": [RUN], "contests": [CONTEST]}
+REPORT = {"format": FORMAT, "priced": [["Task", "Digits"]], "runs": [RUN], "contests": [CONTEST]}
 
 
 def compare(path: Path, text: str) -> tuple[int, str]:
@@ -31,7 +32,7 @@ def compare(path: Path, text: str) -> tuple[int, str]:
     good.write_text(json.dumps(REPORT), encoding="utf-8")
     odd.write_text(text, encoding="utf-8")
     with redirect_stdout(io.StringIO()) as printed:
-        code = main(["--compare", str(good), str(odd)])
+        code = main(["--compare", str(good), str(odd), "--out", str(path / "out")])
     return code, printed.getvalue()
 
 
@@ -48,7 +49,10 @@ def test_every_measure_is_compared(tmp_path: Path) -> None:
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     first.write_text(json.dumps(REPORT))
     second.write_text(json.dumps(other))
-    rows = compare_reports(first, second).rows
+    priced, measures = compare_reports(first, second)
+    assert priced.rows == (("nothing", NONE, NONE),)
+    assert priced.caption == "The same in both: Task."
+    rows = measures.rows
     ratios = {row[1]: row[-1] for row in rows}
     assert ratios == {
         "test accuracy, seed 42": "1", "training energy, J": "1.5", "ratio to backprop": "1.5",
@@ -56,10 +60,22 @@ def test_every_measure_is_compared(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_what_was_priced_differently_is_said_item_by_item() -> None:
+    first = {"Task": "Digits", "Chip digital": "weight_bits 12, state_bits 10, table_bits 12"}
+    second = {"Chip digital": "weight_bits 8, state_bits 10, table_bits 9", "Seeds": "3"}
+    assert priced_table(first, second).rows == (
+        ("Task", "Digits", NONE),
+        ("Chip digital", "weight_bits 12,\ntable_bits 12", "weight_bits 8,\ntable_bits 9"),
+        ("Seeds", NONE, "3"),
+    )
+
+
 def test_a_number_that_was_not_finite_when_it_was_saved_is_left_open(tmp_path: Path) -> None:
     code, printed = compare(tmp_path, json.dumps(REPORT).replace("2.0", "null"))
     assert code == 0
-    assert printed.count("nan") == 4
+    assert "nan" not in printed
+    # In place of the value and of its ratio; and two where nothing differs.
+    assert printed.count(NONE) == 2 * 4 + 2
 
 
 @pytest.mark.parametrize(
@@ -71,7 +87,9 @@ def test_a_number_that_was_not_finite_when_it_was_saved_is_left_open(tmp_path: P
         ("9" * 5000, "cannot be read as a report: Exceeds the limit"),
         ("[]", "its format is not"),
         ('{"format": []}', "its format is not"),
-        (json.dumps({"format": FORMAT}), "its runs are None, expected a list"),
+        (json.dumps({"format": FORMAT}), "its priced are None, expected a list"),
+        (json.dumps(REPORT | {"runs": None}), "its runs are None, expected a list"),
+        (json.dumps(REPORT | {"priced": [["Task"]]}), "expected two texts"),
         (json.dumps(REPORT | {"runs": [3]}), "entry 1 of its runs is 3, expected a table"),
         (json.dumps(REPORT | {"runs": [{}]}), "entry 1 of its runs has no learner"),
         (json.dumps(REPORT | {"runs": [RUN, RUN | {"seed": "x"}]}), "entry 2 of its runs has seed"),
@@ -79,7 +97,7 @@ def test_a_number_that_was_not_finite_when_it_was_saved_is_left_open(tmp_path: P
         (json.dumps(REPORT | {"contests": [CONTEST | {"ratio": 1}]}), "ratio in entry 1 of its"),
         (json.dumps(REPORT | {"contests": [CONTEST | {"rival": "\x1b[2J"}]}), "expected words"),
     ],
-    ids=range(13),
+    ids=range(15),
 )
 def test_what_is_no_report_is_refused(tmp_path: Path, text: str, message: str) -> None:
     code, printed = compare(tmp_path, text)

@@ -1,6 +1,8 @@
 """Files of a user in the hardware command: a measured device, and an energy table of Accelergy."""
 
 import io
+import json
+import re
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from experiments.hardware.__main__ import main
 from experiments.hardware.device_fit import device_table, draw_device
+from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.devices import load_device
 from tests.hw_sim.prices.hand_table import VERSION_4
 
@@ -85,3 +88,44 @@ def test_a_table_of_accelergy_prices_a_run_and_is_explained(folder: Path) -> Non
     assert "weight_read 2 pJ (2 pJ to 18 pJ), not stated, read: Accelergy table chip.y" in printed
     assert "weight_read is 2 pJ (2 pJ to 18 pJ), " in printed
     assert "over bptt: " in printed
+
+
+def test_a_preset_of_cells_sets_the_crossbar_and_its_prices(folder: Path) -> None:
+    given = ["--data", str(folder / "clouds.npz"), "--substrate", "crossbar", "--no-sweeps"]
+    given += ["--seeds", "1", *SMALL, "--cells", "pcm", "--set", "crossbar.stuck=0"]
+    code, printed = _run(*given, "--out", str(folder / "preset"))
+    assert code == 0, printed
+    content = json.loads((folder / "preset" / "report.json").read_text())
+    chip = content["runs"][0]["settings"]["crossbar"]
+    assert (chip["on_off_ratio"], chip["asymmetry"], chip["stuck"]) == (100.0, 0.5, 0.0)
+    assert content["cells"] == "pcm"
+    page = (folder / "preset" / "report.md").read_text().replace("\\", "")
+    assert "melting resets a cell at once; guessed" in page.split("### Cells pcm")[1]
+    prices = page.split("### Prices")[-1]
+    assert "PCM write pulse" in prices
+    assert "RRAM write pulse" not in prices
+
+
+def test_without_times_there_is_a_dash_and_nowhere_zero_seconds(folder: Path) -> None:
+    own, given = folder / "timeless.toml", ["--data", str(folder / "clouds.npz"), *SMALL]
+    price = (
+        '{ value = 1, low = 1, high = 2, unit = "pJ", node = "any", source = "x", status = "ran" }'
+    )
+    lines = [f"{kind} = {price}" for kind in CHIPS["digital"].events]
+    own.write_text("\n".join(['[timeless]\ntitle = "No times"\n[timeless.energy]', *lines]))
+    given += ["--substrate", "digital", "--technology", str(own), "--seeds", "1"]
+    code, printed = _run(*given, "--no-sweeps", "--out", str(folder / "timeless"))
+    assert code == 0, printed
+    grid = folder / "timeless" / "grid"
+    code, swept = _run(*given, "--sweep", "weight_bits=4,8", "--out", str(grid))
+    assert code == 0, swept
+    texts = [(folder / "timeless" / f"report.{end}").read_text() for end in ("md", "csv")]
+    texts += [(grid / f"sweep.{end}").read_text() for end in ("md", "csv")]
+    for text in (*texts, printed, swept):
+        assert not re.search(r"(?<![\d.])0 [nµm]?s\b", text)
+    content = json.loads((folder / "timeless" / "report.json").read_text())
+    for contest in content["contests"]:
+        assert contest["latency_s"] is contest["inference_latency_s"] is None
+        assert contest["latency_ratio"] is contest["training_sample_latency_s"] is None
+    assert "time of" not in texts[1] + texts[3]
+    assert "Inference: time" not in texts[2]

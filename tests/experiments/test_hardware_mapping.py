@@ -7,14 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.learning.optimizer import Adam
 from engine.model.builders import looped_mlp
 from experiments.hardware.__main__ import main
 from experiments.hardware.contest import check_prices
-from experiments.hardware.throughput_tables import levels
+from experiments.hardware.sample_tables import Run
+from experiments.hardware.throughput_tables import levels, memory_table
 from hw_sim.chips.cells import CrossbarConfig
 from hw_sim.chips.tile_traffic import traffic_of
-from hw_sim.counts import WordCount
-from hw_sim.prices.bill import Design
+from hw_sim.counts import Footprint, OpCounts, WordCount, optimizer_counts
+from hw_sim.prices.bill import Bill, Design
 from hw_sim.prices.checks import TechnologyError
 from hw_sim.prices.technology import shipped_technologies
 
@@ -87,6 +89,25 @@ def test_levels_hold_all_words_and_bits() -> None:
     assert sum(bits for _, bits, _ in found) == design.memory_bits
     events = [kind for _, _, kinds in found for kind in kinds]
     assert len(set(events)) == len(events)
+
+
+def test_learning_words_are_gradients_and_what_the_optimizer_keeps() -> None:
+    """A gradient of each weight and two moments of Adam, which are written as often as read."""
+    network = looped_mlp(4, 6, 3)
+    memory = Footprint(("state",), ("weight", "gradient")).count(network, Adam(0.1).moments)
+    found = levels(Design(network, 8, 8, memory))
+    assert found["gradients"][0] == network.size
+    assert found["optimizer"][0] == 2 * network.size
+    counts = OpCounts()
+    counts.add("nudged", "hidden", "trace_write", 7)
+    counts.add("update", "hidden", "trace_read", 5)  # of the gradient, by the update
+    counts += optimizer_counts(network, Adam(0.1), 3)
+    counts.add("input", "border", "off_chip", network.inputs)  # of one sample
+    technology = shipped_technologies()["digital_45nm"]
+    bill = Bill(technology, Design(network, 8, 8, memory), counts)
+    run = Run("digital", technology, "eqprop", bill, bill, 1)
+    uses = {row[2]: row[6] for row in memory_table([run]).rows}
+    assert (uses["gradients"], uses["optimizer"]) == ("12", f"{3 * 2 * 2 * network.size:,}")
 
 
 def test_a_technology_without_the_area_of_tiles_is_refused_before_any_work() -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from experiments.hardware.report_tables import range_text, ratio_text
 from experiments.hardware.spread import drawn_again, mean_spread, ratio_spread
 from hw_sim.prices.price import Price
 from hw_sim.prices.sums import DRAWS, Range, Sum, ratio_range
@@ -77,3 +78,28 @@ def test_a_verdict_needs_the_whole_bracket() -> None:
     split = [(cost(3), cost(2)), (cost(1), cost(2)), (cost(3), cost(2))]
     assert width(ratio_spread(split).prices) == pytest.approx(0.0)
     assert ratio_spread(split).verdict("less", "more") == "undecided"
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3, 8])
+def test_each_range_holds_its_value_whatever_the_seeds(seeds: int) -> None:
+    rng = np.random.default_rng(seeds)
+    for _ in range(20):
+        counts = rng.lognormal(3.0, 1.5, (seeds, 2, 2))
+        pairs = [(cost(*ours), cost(*theirs)) for ours, theirs in counts]
+        found, mean = ratio_spread(pairs), mean_spread([ours for ours, _ in pairs])
+        for part in (found.both, found.prices, found.seeds, mean.both):
+            assert part.low <= part.nominal <= part.high
+
+
+@pytest.mark.parametrize("digits", [2.9649, 0.99951, 99.95, 999.7, 1.0004])
+def test_a_printed_range_holds_the_printed_value(digits: float) -> None:
+    """Ends of fewer digits than the value would leave 2.96 outside of 3 to 3."""
+    narrow = Range(digits, 0.99999 * digits, 1.00001 * digits)
+    value, ends = ratio_text(narrow).split("\n")
+    low, high = map(float, ends.strip("()").split(" to "))
+    assert low <= float(value) <= high
+    sizes = {"J": 1.0, "mJ": 1e-3, "µJ": 1e-6}
+    value, ends = range_text(narrow, "J").split("\n")
+    texts = (value, *ends.strip("()").split(" to "))
+    nominal, low, high = (float(a) * sizes[b] for a, b in (text.split() for text in texts))
+    assert low <= nominal <= high

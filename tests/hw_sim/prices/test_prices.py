@@ -5,7 +5,10 @@ from dataclasses import replace
 from math import exp, log, sqrt
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from engine.model.network import Network
 from hw_sim.counts import OpCounts, WordCount
@@ -14,7 +17,7 @@ from hw_sim.prices.bill import Bill, Design, grouped
 from hw_sim.prices.checks import TechnologyError
 from hw_sim.prices.machine import Machine, Resource
 from hw_sim.prices.price import PriceFunction, PriceTable
-from hw_sim.prices.sums import Range, Sum
+from hw_sim.prices.sums import Range, Sum, quantile, ratio_range
 from hw_sim.prices.technology import Technology, load_technologies
 from tests.hw_sim.chips.hand_chip import NETWORKS, HandChip
 from tests.hw_sim.prices.hand_prices import MEMORY, MIXED, bill_of, everything, price, technology
@@ -183,16 +186,53 @@ def test_twice_the_work_costs_twice_of_everything_but_area_and_wear() -> None:
     assert twice.wear() == once.wear()
 
 
-def test_the_ends_of_a_range_are_percentiles_of_a_triangle_in_the_logarithm() -> None:
-    """Of one price they are known: a share p lies below `a + sqrt(p (b - a) (c - a))`."""
+def test_the_ends_of_a_range_are_percentiles_of_triangles_in_the_logarithm() -> None:
+    """Of one price they are known: a tenth of each half lies beyond `sqrt(0.1)` of the way in."""
     p = replace(price("mac", 0), low=1.0, value=4.0, high=1000.0)
     a, c, b = log(p.low), log(p.value), log(p.high)
     found = Sum.of({"mac": (3.0, p)}).spread()
     assert found.nominal == 12.0
-    assert log(found.low / 3) == pytest.approx(a + sqrt(0.05 * (b - a) * (c - a)), abs=0.15)
-    assert log(found.high / 3) == pytest.approx(b - sqrt(0.05 * (b - a) * (b - c)), abs=0.15)
+    assert log(found.low / 3) == pytest.approx(a + sqrt(0.1) * (c - a), abs=0.05)
+    assert log(found.high / 3) == pytest.approx(b - sqrt(0.1) * (b - c), abs=0.15)
     certain = replace(p, low=4.0, high=4.0)
     assert _ends(Sum.of({"mac": (3.0, certain)}).spread()) == (12.0, 12.0, 12.0)
+
+
+FACTORS = st.sampled_from([1.0, 1.1, 3.0, 200.0])
+PRICED = st.tuples(st.floats(1e-3, 1e3), st.floats(1e-2, 1e2), FACTORS, FACTORS)
+
+
+@pytest.mark.parametrize(("down", "up"), [(1.0, 11.0), (11.0, 1.0), (2.0, 100.0)])
+def test_a_price_is_the_middle_of_its_draws(down: float, up: float) -> None:
+    """However much further its range reaches to one side."""
+    p = replace(price("mac", 0), low=4.0 / down, value=4.0, high=4.0 * up)
+    shares = (np.arange(1000) + 0.5) / 1000
+    drawn = quantile(p, shares)
+    assert (np.diff(drawn) >= 0.0).all()
+    assert (drawn[:500] <= 4.0 * (1 + 1e-12)).all()
+    assert (drawn[500:] >= 4.0 * (1 - 1e-12)).all()
+    assert drawn.min() >= p.low * (1 - 1e-12)
+    assert drawn.max() <= p.high * (1 + 1e-12)
+
+
+@given(st.lists(PRICED, min_size=1, max_size=8), st.lists(PRICED, min_size=1, max_size=3))
+@example([(1.0, 1.0, 1.0, 200.0)] * 8, [(1.0, 1.0, 1.0, 1.0)])  # none can be lower
+@settings(deadline=None, max_examples=50)
+def test_every_range_holds_its_value(
+    ours: list[tuple[float, ...]], theirs: list[tuple[float, ...]]
+) -> None:
+    """Of a sum, and of the ratio of two."""
+    sums = [
+        Sum.of(
+            {
+                f"{side}{k}": (n, replace(price("mac", 0), low=v / down, value=v, high=v * up))
+                for k, (n, v, down, up) in enumerate(priced)
+            }
+        )
+        for side, priced in (("a", ours), ("b", theirs))
+    ]
+    for found in (*(each.spread() for each in sums), ratio_range(*sums)):
+        assert found.low <= found.nominal <= found.high
 
 
 def test_what_is_free_stays_free() -> None:
