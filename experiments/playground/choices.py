@@ -25,6 +25,6 @@ class View:
 
 
 VIEWS = {
-    "digits": View(size=8, box=8, radius=0.55, full=16.0, fine=4, balanced=False),
+    "digits": View(size=8, box=8, radius=0.7, full=16.0, fine=4, balanced=False),
     "mnist": View(size=28, box=20, radius=1.2, full=255.0, fine=4, balanced=True),
 }

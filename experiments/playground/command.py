@@ -101,5 +101,5 @@ def _made(options: argparse.Namespace, params: Params) -> str:
     seed = "" if options.seed == FIRST_SEED else f", seed {options.seed}"
     return (
         f"The network has {params.network.inputs} inputs, {sizes} units and {params.theta.size:,} "
-        f"weights, trained by equilibrium propagation for {options.epochs or EPOCHS} epochs{seed}."
+        f"parameters, trained by equilibrium propagation for {options.epochs or EPOCHS} epochs{seed}."
     )

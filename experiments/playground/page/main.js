@@ -116,8 +116,12 @@ function show() {
   const best = bars.show(relaxation.answer(), beta ? target : -1);
   const empty = !pixels.some((value) => value);
   find("answer").textContent = empty ? "–" : names[best];
-  curve(find("energy"), history.map((moment) => moment.energy), { name: "energy", steps });
-  const residuals = history.map((moment) => moment.residual || null);
+  // Where a knob was turned both lines are broken: it is another energy.
+  const line = (read) => history.flatMap((moment) => {
+    return moment.residual === null ? [null, read(moment)] : [read(moment)];
+  });
+  curve(find("energy"), line((moment) => moment.energy), { name: "energy", steps });
+  const residuals = line((moment) => moment.residual || null);
   curve(find("residual"), residuals, { name: "residual", steps, logarithmic: true });
   find("status").textContent = status(steps);
   find("run").textContent = timer ? "Pause" : "Run";

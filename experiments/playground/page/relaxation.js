@@ -22,8 +22,7 @@ class Relaxation {
     this.gaussian = gaussians(this.seed);
     this.residual = Infinity;
     this.history = [];
-    this.turned = 0;
-    this.note(null);
+    this.begin();
   }
 
   // Turn knobs while it runs: the state stays, what pulls at it changes.
@@ -35,12 +34,17 @@ class Relaxation {
     this.network = changed(this.trained, knobs);
     this.drive = clampedDrive(this.network, this.x);
     this.residual = Infinity;
+    this.begin();
+  }
+
+  // Note where it stands before a step: at the start, and when a knob has changed the energy.
+  begin() {
     this.turned = this.steps;
     this.note(null);
   }
 
   get steps() {
-    return Math.max(0, this.history.filter((moment) => moment.residual !== null).length);
+    return this.history.filter((moment) => moment.residual !== null).length;
   }
 
   get target() {
