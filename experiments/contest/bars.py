@@ -18,7 +18,7 @@ from experiments.reporting.plot_style import (
     add_legend,
     draw_panels,
     is_leftmost,
-    shortened,
+    wrapped,
 )
 
 
@@ -40,7 +40,7 @@ def draw_gaps(roster: Roster, summary: ContestSummary) -> Figure | None:
                 axes.plot([100 * low, 100 * high], [y, y], color=colour, linewidth=2.2)
             axes.plot(100 * case.difference, y, "o", color=colour, markersize=6.5)
     axes.axvline(0.0, color=SOFT, linewidth=0.8)
-    axes.set_yticks(range(len(tasks)), [shortened(task.title) for task in tasks])
+    axes.set_yticks(range(len(tasks)), [wrapped(task.title) for task in tasks])
     axes.set_ylim(len(tasks) - 0.45, -0.55)
     axes.set_xlabel(f"EqProp minus {roster.rival_title} (percentage points)")
     axes.grid(visible=False, axis="y")

@@ -8,6 +8,7 @@ from experiments.reporting.document import (
     Block,
     Bullets,
     Cell,
+    Cited,
     Code,
     Document,
     Figure,
@@ -17,8 +18,16 @@ from experiments.reporting.document import (
 )
 from experiments.reporting.html_style import STYLE
 
+DARK, PHONE = "(prefers-color-scheme: dark)", "(max-width: 640px)"
 # The browser is told to refuse whatever the page does not contain itself.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
+MOST_CARDS = 12
+"""Rows of a table that become cards on a phone; a longer one would be lost among them."""
+FEWEST_LABELS = 4
+"""Columns of a table that become lines of a card; fewer fit side by side."""
+LONGEST_LINE = 28
+"""Letters that stand beside their label on a card."""
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -78,42 +87,63 @@ def _section(number: int, section: Section) -> str:
 
 def _table(table: Table) -> str:
     header = "".join(
-        f'<th scope="col"{_alignment(table, j)}>{escape(name)}</th>'
+        f'<th scope="col"{_kind(table, j, name)}>{_cell(name)}</th>'
         for j, name in enumerate(table.header)
     )
     rows = "\n".join(f"<tr>{_row(table, row)}</tr>" for row in table.rows)
     note = f'<p class="note">{escape(table.caption)}</p>' if table.caption else ""
+    few = len(table.rows) <= MOST_CARDS and len(table.header) >= FEWEST_LABELS
+    kind = ' class="cards"' if few else ""
     return (
-        f'<div class="block"><h3>{escape(table.title)}</h3>\n<div class="scroll"><table>\n'
+        f'<div class="block"><h3>{escape(table.title)}</h3>\n'
+        f'<div class="scroll"><table{kind}>\n'
         f"<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>{note}</div>"
     )
 
 
 def _row(table: Table, row: tuple[Cell, ...]) -> str:
     cells = [f'<th scope="row">{_cell(row[0])}</th>']
-    cells += [f"<td{_alignment(table, j)}>{_cell(row[j])}</td>" for j in range(1, len(row))]
+    for j in range(1, len(row)):
+        label = escape(" ".join(text_of(table.header[j]).split()))
+        cells.append(f'<td{_kind(table, j, row[j])} data-label="{label}">{_cell(row[j])}</td>')
     return "".join(cells)
 
 
-def _alignment(table: Table, column: int) -> str:
-    return "" if column < table.text_columns else ' class="number"'
+def _kind(table: Table, column: int, cell: Cell) -> str:
+    """Say of a cell that it is a number, or text that needs lines of its own."""
+    if column >= table.text_columns:
+        return ' class="number"'
+    return ' class="long"' if len(text_of(cell)) > LONGEST_LINE else ""
 
 
 def _cell(cell: Cell) -> str:
     first, _, rest = (escape(part) for part in text_of(cell).partition("\n"))
     if isinstance(cell, Badge):
         first = f'<span class="badge {cell.tone}">{first}</span>'
-    return f'{first}<br><span class="detail">{rest}</span>' if rest else first
+    whole = f'{first}<br><span class="detail">{rest}</span>' if rest else first
+    if isinstance(cell, Cited):
+        whole = f'<a href="{escape(cell.address)}" rel="noreferrer">{whole}</a>'
+    return whole
 
 
 def _figure(figure: Figure) -> str:
-    dark = ""
-    if figure.dark_svg is not None:
-        source = _data_uri(figure.dark_svg)
-        dark = f'<source media="(prefers-color-scheme: dark)" srcset="{source}">'
+    drawings = {"": figure.svg, DARK: figure.dark_svg}
+    if figure.phone is not None:  # the first that fits is taken
+        light, dark = figure.phone
+        drawings = {
+            "": figure.svg,
+            f"{PHONE} and {DARK}": dark,
+            PHONE: light,
+            DARK: figure.dark_svg,
+        }
+    sources = "".join(
+        f'<source media="{media}" srcset="{_data_uri(svg)}">'
+        for media, svg in drawings.items()
+        if media and svg is not None
+    )
     return (
         f'<figure class="block"><h3>{escape(figure.title)}</h3>\n'
-        f'<div class="scroll"><picture>{dark}'
+        f'<div class="scroll"><picture>{sources}'
         f'<img src="{_data_uri(figure.svg)}" alt="{escape(figure.title)}"></picture></div>\n'
         f"<figcaption>{escape(figure.caption)}</figcaption></figure>"
     )

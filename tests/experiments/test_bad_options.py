@@ -35,15 +35,17 @@ FIELDS = (
     *("", "=", "epochs", "epochs=0", "epochs=two", "nothing=1", "lr=nan", "lr=-1", "device=cpu"),
     *("estimator=best", "beta=none", "activation=sine", "layers=x", f"batch_size={HUGE}"),
 )
+UNDIVIDED = {"benchmark", "playground", "addition cell", "addition evaluate"}
 OPTIONS = {
-    "--workers": (COUNTS, set(COMMANDS) - {"benchmark", "addition cell", "addition evaluate"}),
+    "--workers": (COUNTS, set(COMMANDS) - UNDIVIDED),
     "--seeds": (COUNTS, {"parity", "vision", "hardware", "transformer", *ADDERS}),
-    "--seed": (SEEDS, {"fuzz", *ADDERS}),
-    "--epochs": (COUNTS, {"parity", "vision"}),
+    "--seed": (SEEDS, {"fuzz", "playground", *ADDERS}),
+    "--epochs": (COUNTS, {"parity", "vision", "playground"}),
+    "--hidden": ((*COUNTS, "1025"), {"playground"}),
     "--tasks": (("", "chess"), {"parity", "vision"}),
-    "--network": (("", "resnet"), {"vision"}),
+    "--network": (("", "resnet"), {"vision", "playground"}),
     "--data": (("", ".", "absent.csv", "x" * 300 + ".csv"), {"parity", "vision", "hardware"}),
-    "--task": (("", "chess"), {"hardware", "transformer"}),
+    "--task": (("", "chess"), {"hardware", "transformer", "playground"}),
     "--substrate": (("", "quantum"), {"hardware"}),
     "--bits": (("0", "-1", "x", "", "nan", HUGE), {"hardware"}),
     "--set": (SETTINGS, {"hardware"}),

@@ -97,7 +97,7 @@ def test_the_page_is_well_formed_and_needs_nothing_else(page):
 
 def test_drawings_in_the_page_load_nothing(page):
     drawings = re.findall(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", page)
-    assert len(drawings) == 2 * len(PLOTS)
+    assert len(drawings) == 4 * len(PLOTS)  # light and dark, for a desk and for a phone
     for drawing in drawings:
         root = ElementTree.fromstring(base64.b64decode(drawing))
         links = [v for node in root.iter() for k, v in node.attrib.items() if k.endswith("href")]
