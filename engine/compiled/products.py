@@ -242,10 +242,11 @@ def add_columns(a, first, stop, packed, columns, out, turned, edge):
 
 
 @compiled
-def symmetrise(block):
-    """Write the mean of `block (units, units)` and its transpose over it."""
+def symmetrise(block, core, cores):
+    """Write the mean of `block (units, units)` and its transpose over it; cores share the bands."""
     units = len(block)
-    for top in range(0, units, BAND):  # so that the columns of a band are read from the cache
+    # By bands, so that their columns are read from the cache.
+    for top in range(core * BAND, units, cores * BAND):
         for left in range(0, top + 1, BAND):
             for i in range(top, min(top + BAND, units)):
                 for j in range(left, min(left + BAND, i)):

@@ -79,10 +79,12 @@ def test_a_correlation_is_the_product_of_the_turned_batch(
 
 
 @pytest.mark.parametrize("units", [1, BAND - 1, BAND, 2 * BAND + 3])
-def test_what_is_made_symmetric_is_the_mean_with_its_transpose(units: int) -> None:
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_what_is_made_symmetric_is_the_mean_with_its_transpose(units: int, cores: int) -> None:
     block = np.random.default_rng(units).standard_normal((units, units)).astype(np.float32)
     expected = (block + block.T) / 2
-    symmetrise(block)
+    for core in range(cores):
+        symmetrise(block, core, cores)
     np.testing.assert_array_equal(block, expected)
 
 
