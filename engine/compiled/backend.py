@@ -23,6 +23,9 @@ from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.model.network import Network
 from engine.model.params import Params
 
+LESSONS = 2
+"""How many are kept for further steps: that of a whole batch, and of the last one of an epoch."""
+
 
 class NumbaBackend(Backend):
     """Run a network in the precision of its parameters, float32 or float64."""
@@ -52,6 +55,7 @@ class NumbaBackend(Backend):
     def _load(self, params: Params) -> None:
         self._params = params.copy()
         self._tables = tables_of(self.network, params.theta.itemsize)  # refuses what it cannot run
+        self._lessons: dict[tuple[Plan, int], Lesson] = {}
 
     def reader(self, relaxation: Relaxation) -> Reader | None:
         """Return what reads with weights that are packed once, if no subclass changes a step."""
@@ -127,10 +131,16 @@ class NumbaBackend(Backend):
         energy: float,
         cost: float,
     ) -> Learnt | None:
-        batch, into = Batch(x, y, start, energy, cost), Params(self.network, gradient)
-        lesson = Lesson(self._params, self._tables, plan, batch, into)
-        found = lesson.learn()
-        return None if found is None else (lesson.costs, found)
+        # Whoever takes the lesson has it alone: two threads may learn from one backend.
+        key = (plan, len(x))
+        lesson = self._lessons.pop(key, None)
+        if lesson is None:
+            lesson = Lesson(self._params, self._tables, plan, len(x))
+        found = lesson.learn(Batch(x, y, start, energy, cost), gradient)
+        while len(self._lessons) >= LESSONS:
+            self._lessons.pop(next(iter(self._lessons)), None)
+        self._lessons[key] = lesson
+        return found
 
     def _cost(self, clamped: Clamped, state: FloatArray) -> FloatArray:
         reading = self.network.reading

@@ -4,14 +4,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import typeof, types
+from numba import from_dtype, typeof, types
 
 from engine.arrays import IntArray
 from engine.compiled.addresses import address_of, array_of
-from engine.compiled.functions import bend, bend_further
+from engine.compiled.functions import bend, bend_further, find_anchor
 from engine.compiled.products import add_product
-from engine.compiled.program import Buffers, Program, Stage
-from engine.compiled.relaxation import take_step
+from engine.compiled.program import Buffers, Program, Results, Stage
+from engine.compiled.reading import softmax_errors
+from engine.compiled.relaxation import relax_fixed_point, take_step
 from engine.compiled.windows import Windows, send_back, send_on
 
 
@@ -31,6 +32,7 @@ def calls_of(dtype: np.dtype[Any], windows: bool) -> IntArray:
 
 
 _steps: dict[np.dtype[Any], int] = {}
+_ways: dict[np.dtype[Any], IntArray] = {}
 
 
 def step_at(net: Program, stage: Stage, work: Buffers) -> int:
@@ -42,3 +44,23 @@ def step_at(net: Program, stage: Stage, work: Buffers) -> int:
         kinds = (typeof(net), typeof(stage), typeof(work), types.intp, types.boolean)
         _steps[net.theta.dtype] = address_of(take_step, kinds)
     return _steps[net.theta.dtype]
+
+
+def ways_of(net: Program, stage: Stage, work: Buffers, ended: Results) -> IntArray:
+    """Return the addresses that a lesson calls (`engine.compiled.passage`), for this precision."""
+    dtype = net.theta.dtype
+    if dtype not in _ways:
+        number, batch, whole = from_dtype(dtype), array_of(dtype, 2), types.intp
+        told = (typeof(net), typeof(stage), batch, whole, typeof(work))
+        limits = (number, types.float64, types.int64, typeof(ended))
+        layers, numbers = array_of(np.int64, 2), array_of(dtype, 1)
+        anchored = (layers, batch, batch, numbers, whole, whole, batch)
+        _ways[dtype] = np.array(
+            (
+                step_at(net, stage, work),
+                address_of(relax_fixed_point, (whole, *told, *limits)),
+                address_of(find_anchor, anchored),
+                address_of(softmax_errors, (batch, batch, numbers)),
+            )
+        )
+    return _ways[dtype]

@@ -65,7 +65,7 @@ class Phases:
         """Return an equilibrium for each beta of the plan."""
         samples = len(self._clamped)
         return [
-            _equilibrium(end, slice(k * samples, (k + 1) * samples), relaxation, beta)
+            equilibrium_of(end, slice(k * samples, (k + 1) * samples), relaxation, beta)
             for end, (betas, relaxation) in zip(self._ended, self._plan, strict=True)
             for k, beta in enumerate(betas)
         ]
@@ -74,7 +74,7 @@ class Phases:
         """Return a stage, with the drive of the states that it starts from where that is known."""
         betas, relaxation = self._plan[k]
         nothing = self._clamped[:0]
-        turns, last = _turns(self._network, relaxation.solver, nudged=betas[0] != 0.0)
+        turns, last = turns_found(self._network, relaxation.solver, nudged=betas[0] != 0.0)
         return Stage(
             self._anchor if relaxation.displaced else self._clamped,
             targets,
@@ -145,7 +145,7 @@ def rooms(
 
 
 @lru_cache(maxsize=64)  # the same in every step of a training
-def _turns(network: Network, solver: str, nudged: bool) -> tuple[IntArray, int]:
+def turns_found(network: Network, solver: str, nudged: bool) -> tuple[IntArray, int]:
     """Return the turn of each layer, `(layers,)`, and the last of them."""
     turns = turns_of(network, solver, nudged)
     return turns, int(turns.max())
@@ -162,7 +162,8 @@ def _is_displaced_after(plan: Plan) -> bool:
     return plan[0][1].solver != "anderson" and any(how.displaced for _, how in plan[1:])
 
 
-def _equilibrium(ended: Results, rows: slice, relaxation: Relaxation, beta: float) -> Equilibrium:
+def equilibrium_of(ended: Results, rows: slice, relaxation: Relaxation, beta: float) -> Equilibrium:
+    """Return what some rows ended at."""
     residual = ended.residual[rows]
     # In double, as the kernel compares: numpy would round the tolerance to float32.
     converged = residual <= np.float64(relaxation.tolerance)
