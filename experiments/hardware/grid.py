@@ -86,7 +86,9 @@ def label_of(axes: Mapping[str, tuple[str, ...]], place: Place) -> str:
     return ", ".join(f"{name} {value}" for name, value in zip(axes, place, strict=True))
 
 
-def grid_of(axes: Mapping[str, tuple[str, ...]], chosen: Chosen, seeds: Sequence[int]) -> SettingsGrid:
+def grid_of(
+    axes: Mapping[str, tuple[str, ...]], chosen: Chosen, seeds: Sequence[int]
+) -> SettingsGrid:
     """Return the grid that was asked for, or refuse what no chip has, before any work."""
     if chosen.own is not None and chosen.own.refused:
         raise EngineError(f"--sweep sets a chip, but {chosen.own.refused}")

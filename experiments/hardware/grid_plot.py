@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from experiments.hardware.costs import scaled
-from experiments.hardware.grid import SettingsGrid, GridPoint
+from experiments.hardware.grid import GridPoint, SettingsGrid
 from experiments.reporting.number_text import in_units
 from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import (

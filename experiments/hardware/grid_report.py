@@ -10,7 +10,7 @@ import numpy as np
 from experiments.hardware.contest import accuracy_spread
 from experiments.hardware.cost_tables import plain_time
 from experiments.hardware.costs import scaled
-from experiments.hardware.grid import SettingsGrid, GridPoint, front
+from experiments.hardware.grid import GridPoint, SettingsGrid, front
 from experiments.hardware.grid_plot import grid_picture
 from experiments.hardware.kept_runs import RUN_FILE, run_values
 from experiments.hardware.measures import Measure, render_csv
@@ -176,7 +176,9 @@ def _lead(grid: SettingsGrid, groups: Mapping[tuple[str, str], Sequence[GridPoin
     return sentences
 
 
-def _json(grid: SettingsGrid, points: Sequence[GridPoint], command: str, machine: Mapping[str, str]) -> str:
+def _json(
+    grid: SettingsGrid, points: Sequence[GridPoint], command: str, machine: Mapping[str, str]
+) -> str:
     runs = {id(o): o for point in points for o in point.group}
     content = {
         "format": FORMAT,
