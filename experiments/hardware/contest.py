@@ -26,17 +26,25 @@ def check_prices(
     technologies: Mapping[str, Technology],
     chosen: Sequence[str] | None,
 ) -> None:
-    """Refuse a technology that lacks a price, a time or an area that is needed, before any work."""
+    """Refuse a technology that lacks prices, times or areas that are needed, before any work.
+
+    All energies that are missing on all its chips are named at once, then all times and areas.
+    """
+    events: dict[str, dict[str, None]] = {}
+    parts: dict[str, dict[str, None]] = {}
     for substrate in substrates:
-        events = (*CHIPS[substrate].events, *chips[substrate].more_events)
+        kinds = (*CHIPS[substrate].events, *chips[substrate].more_events)
+        cells = ("cell",) if "cell_read" in kinds else ()
+        held = ("neuron", "memory_bit", *cells, *chips[substrate].more_parts)
         for name in chosen or CHIPS[substrate].technologies:
-            for kind in events:
-                technologies[name].price("energy", kind)
-                technologies[name].takes_time(kind)
-            if technologies[name].prices["area"]:
-                cells = ("cell",) if "cell_read" in events else ()
-                for part in ("neuron", "memory_bit", *cells, *chips[substrate].more_parts):
-                    technologies[name].price("area", part)
+            events.setdefault(name, {}).update(dict.fromkeys(kinds))
+            parts.setdefault(name, {}).update(dict.fromkeys(held))
+    for name, kinds_needed in events.items():
+        technology = technologies[name]
+        technology.check_priced("energy", kinds_needed)
+        technology.check_timed(kinds_needed)
+        if technology.prices["area"]:
+            technology.check_priced("area", parts[name])
 
 
 Group = tuple[Outcome, ...]

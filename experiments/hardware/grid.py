@@ -26,7 +26,7 @@ Place = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Grid:
+class SettingsGrid:
     """Settings and the values of each; every combination is a point."""
 
     axes: Mapping[str, tuple[str, ...]]
@@ -86,7 +86,9 @@ def label_of(axes: Mapping[str, tuple[str, ...]], place: Place) -> str:
     return ", ".join(f"{name} {value}" for name, value in zip(axes, place, strict=True))
 
 
-def grid_of(axes: Mapping[str, tuple[str, ...]], chosen: Chosen, seeds: Sequence[int]) -> Grid:
+def grid_of(
+    axes: Mapping[str, tuple[str, ...]], chosen: Chosen, seeds: Sequence[int]
+) -> SettingsGrid:
     """Return the grid that was asked for, or refuse what no chip has, before any work."""
     if chosen.own is not None and chosen.own.refused:
         raise EngineError(f"--sweep sets a chip, but {chosen.own.refused}")
@@ -104,11 +106,11 @@ def grid_of(axes: Mapping[str, tuple[str, ...]], chosen: Chosen, seeds: Sequence
             job = Job(chosen.task, "eqprop", substrate, seed, settings, label, network, chosen.own)
             jobs.append(job)
         networks[label] = network_of(jobs[-1])
-    return Grid(axes, tuple(jobs), networks, chosen.options.cells or "")
+    return SettingsGrid(axes, tuple(jobs), networks, chosen.options.cells or "")
 
 
 def price_grid(
-    grid: Grid,
+    grid: SettingsGrid,
     outcomes: Sequence[Outcome],
     technologies: Mapping[str, Technology],
     chosen: Sequence[str] | None,
@@ -142,7 +144,7 @@ def front(points: Sequence[GridPoint]) -> set[Place]:
     }
 
 
-def _priced(grid: Grid, label: str, group: Group, technology: Technology) -> GridPoint:
+def _priced(grid: SettingsGrid, label: str, group: Group, technology: Technology) -> GridPoint:
     once, bills = OpCounts(), []
     network = grid.networks[label]
     for outcome in group:

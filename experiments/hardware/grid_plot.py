@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from experiments.hardware.costs import scaled
-from experiments.hardware.grid import Grid, GridPoint
+from experiments.hardware.grid import GridPoint, SettingsGrid
 from experiments.reporting.number_text import in_units
 from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import (
@@ -32,7 +32,7 @@ DODGE = 0.05
 """Between lines, in distances of two values."""
 
 
-def grid_picture(grid: Grid, name: str, points: Sequence[GridPoint]) -> Picture:
+def grid_picture(grid: SettingsGrid, name: str, points: Sequence[GridPoint]) -> Picture:
     """Draw accuracy, energy and area of all points in one technology."""
     with matplotlib.rc_context(STYLE):
         drawing = draw_grid(grid, points)
@@ -43,7 +43,7 @@ def grid_picture(grid: Grid, name: str, points: Sequence[GridPoint]) -> Picture:
     return take_picture(f"sweep-{name}", f"Accuracy, energy and area, {name}", caption, drawing)
 
 
-def draw_grid(grid: Grid, points: Sequence[GridPoint]) -> Drawing:
+def draw_grid(grid: SettingsGrid, points: Sequence[GridPoint]) -> Drawing:
     """One panel for accuracy, one for energy and, where it has a price, one for area."""
     (name, values), *others = grid.axes.items()
     panels = ["Test accuracy, %", "Energy of an inference"]

@@ -10,7 +10,7 @@ import numpy as np
 from experiments.hardware.contest import accuracy_spread
 from experiments.hardware.cost_tables import plain_time
 from experiments.hardware.costs import scaled
-from experiments.hardware.grid import Grid, GridPoint, front
+from experiments.hardware.grid import GridPoint, SettingsGrid, front
 from experiments.hardware.grid_plot import grid_picture
 from experiments.hardware.kept_runs import RUN_FILE, run_values
 from experiments.hardware.measures import Measure, render_csv
@@ -38,7 +38,7 @@ METHOD = (
 )
 
 
-def grid_tables(grid: Grid, points: Sequence[GridPoint]) -> list[Table]:
+def grid_tables(grid: SettingsGrid, points: Sequence[GridPoint]) -> list[Table]:
     """Return a table for each chip and technology."""
     return [_table(grid, found) for found in by_technology(points).values()]
 
@@ -52,7 +52,7 @@ def by_technology(points: Sequence[GridPoint]) -> dict[tuple[str, str], list[Gri
 
 
 def write_grid(
-    grid: Grid,
+    grid: SettingsGrid,
     points: Sequence[GridPoint],
     folder: Path,
     command: str,
@@ -93,7 +93,7 @@ def write_grid(
     return document
 
 
-def grid_measures(grid: Grid, points: Sequence[GridPoint]) -> list[Measure]:
+def grid_measures(grid: SettingsGrid, points: Sequence[GridPoint]) -> list[Measure]:
     """Return every number of the tables, one a row."""
     found = []
     for point in points:
@@ -121,7 +121,7 @@ def _ranges(point: GridPoint) -> list[tuple[str, str, Any]]:
     ]
 
 
-def _table(grid: Grid, points: Sequence[GridPoint]) -> Table:
+def _table(grid: SettingsGrid, points: Sequence[GridPoint]) -> Table:
     best = front(points)
     rows = []
     for point in points:
@@ -153,7 +153,7 @@ def _table(grid: Grid, points: Sequence[GridPoint]) -> Table:
     return Table(title, tuple(header[j] for j in kept), shown, caption, len(grid.axes))
 
 
-def _lead(grid: Grid, groups: Mapping[tuple[str, str], Sequence[GridPoint]]) -> list[str]:
+def _lead(grid: SettingsGrid, groups: Mapping[tuple[str, str], Sequence[GridPoint]]) -> list[str]:
     """Say which point needs least and is not clearly worse than the best."""
     sentences = []
     for (substrate, name), points in groups.items():
@@ -176,7 +176,9 @@ def _lead(grid: Grid, groups: Mapping[tuple[str, str], Sequence[GridPoint]]) -> 
     return sentences
 
 
-def _json(grid: Grid, points: Sequence[GridPoint], command: str, machine: Mapping[str, str]) -> str:
+def _json(
+    grid: SettingsGrid, points: Sequence[GridPoint], command: str, machine: Mapping[str, str]
+) -> str:
     runs = {id(o): o for point in points for o in point.group}
     content = {
         "format": FORMAT,

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from engine.couplings.link import INPUT, OUTPUT
 from engine.model.network import Network
 from experiments.hardware.job import Outcome
 from experiments.hardware.network_drawing import boxes_of, draw_network
@@ -38,6 +39,11 @@ def priced_rows(
             (f"Network of {LEARNER_TITLES[learner]}", _network_text(networks[learner]))
             for learner in LEARNER_TITLES
             if learner in networks and (learner == "eqprop" or networks[learner] != eqprop)
+        ),
+        *(
+            ("Network of the trends", _network_text(network))
+            for name, network in networks.items()
+            if name == "sweep"
         ),
         (
             "Training",
@@ -90,7 +96,8 @@ def _cells_table(name: str) -> Table:
 
 def _network_text(network: Network) -> str:
     held = ", ".join(
-        text if name == "input" else f"{name} {text}" for name, text in boxes_of(network).items()
+        text if name in (INPUT, OUTPUT) else f"{name} {text}"
+        for name, text in boxes_of(network).items()
     )
     return f"{held}; {network.size:,} parameters"
 

@@ -77,6 +77,17 @@ class Technology:
         except TechnologyError as error:
             raise TechnologyError(f"technology '{self.name}': {error}") from None
 
+    def check_timed(self, kinds: Iterable[str]) -> None:
+        """Say which events the machine neither times nor hides, all at once."""
+        machine = self.machine
+        known = {*machine.stages, *machine.behind}
+        missing = [f"'{kind}'" for kind in kinds if machine.stated and kind not in known]
+        if missing:
+            raise TechnologyError(
+                f"technology '{self.name}': the machine says neither how long "
+                f"{', '.join(missing)} take nor what they hide behind."
+            )
+
     def listed(self) -> list[tuple[str, Price]]:
         """Return every price with its section, row by row."""
         return [

@@ -1,6 +1,8 @@
 """A chip that is new to the command: one entry in the catalogue, and all of it works."""
 
+import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,3 +65,26 @@ def test_only_tiles_need_a_price_of_additions() -> None:
     check_prices(["crossbar"], tiled.chips, technologies, None)
     with pytest.raises(TechnologyError, match="no energy price for 'addition'"):
         check_prices(["crossbar"], tiled.chips, cheap, ["cheap"])
+
+
+def test_all_that_a_technology_lacks_on_any_of_its_chips_is_named_at_once() -> None:
+    """First energies, then times, then areas: each in one sentence."""
+    shipped, chips = shipped_technologies(), Settings().chips
+
+    def sentence(**changes: Any) -> str:
+        known = {"mine": replace(shipped["rram_crossbar"], name="mine", **changes)}
+        with pytest.raises(TechnologyError) as refused:
+            check_prices(["crossbar", "spiking"], chips, known, ["mine"])
+        return str(refused.value)
+
+    whole = shipped["rram_crossbar"].prices
+    found = sentence(prices={**whole, "energy": {"mac": whole["energy"]["mac"]}})
+    needed = {*CHIPS["crossbar"].events, *CHIPS["spiking"].events} - {"mac"}
+    assert set(re.findall("'(\\w+)'", found)) == {"mine", *needed}
+    spoken = {"message": whole["energy"]["mac"], "spike_out": whole["energy"]["mac"]}
+    energy = {**whole["energy"], **spoken}
+    found = sentence(prices={**whole, "energy": energy})
+    assert "neither how long 'message', 'spike_out' take" in found
+    machine = replace(shipped["rram_crossbar"].machine, stated=False)
+    found = sentence(prices={**whole, "energy": energy, "area": {"x": None}}, machine=machine)
+    assert found.endswith("no area price for 'neuron', 'memory_bit', 'cell'.")

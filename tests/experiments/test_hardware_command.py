@@ -143,7 +143,7 @@ def test_what_was_priced_stands_on_top(finished: tuple[Path, str]) -> None:
     top = page.split("\n## ")[1]
     assert top.startswith("What was priced")
     for part in (
-        "54 training, 18 validation and 18 test samples", "4 inputs, hidden 6 tanh, output 3",
+        "54 training, 18 validation and 18 test samples", "4 inputs, hidden 6 tanh, 3 outputs",
         "3 epochs in batches of 8", "beta 0.6", "weight\\_bits 12, state\\_bits 10",
         "on\\_off\\_ratio 15", "threshold 0.01", "digital\\_45nm", "plots/network.svg",
     ):  # fmt: skip
