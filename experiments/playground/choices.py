@@ -15,7 +15,9 @@ class View:
     box: int
     """Side of the square that a digit fills."""
     radius: float
-    """Half the width of a stroke."""
+    """Half the width of a stroke, at least."""
+    ink: float | None
+    """Mean of the pixels, where it is much the same in all pictures: strokes are widened to it."""
     full: float
     """Value of a pixel that is covered."""
     fine: int
@@ -25,6 +27,6 @@ class View:
 
 
 VIEWS = {
-    "digits": View(size=8, box=8, radius=0.7, full=16.0, fine=4, balanced=False),
-    "mnist": View(size=28, box=20, radius=1.2, full=255.0, fine=4, balanced=True),
+    "digits": View(size=8, box=8, radius=0.7, ink=4.9, full=16.0, fine=4, balanced=False),
+    "mnist": View(size=28, box=20, radius=1.2, ink=None, full=255.0, fine=4, balanced=True),
 }

@@ -99,7 +99,8 @@ def _made(options: argparse.Namespace, params: Params) -> str:
     if options.network is not None:
         return f"The network, of {sizes} units, was read from {options.network.name}."
     seed = "" if options.seed == FIRST_SEED else f", seed {options.seed}"
+    epochs = options.epochs or EPOCHS
     return (
         f"The network has {params.network.inputs} inputs, {sizes} units and {params.theta.size:,} "
-        f"parameters, trained by equilibrium propagation for {options.epochs or EPOCHS} epochs{seed}."
+        f"parameters, trained by equilibrium propagation for {epochs} epochs{seed}."
     )

@@ -86,13 +86,11 @@ def _section(number: int, section: Section) -> str:
 
 
 def _table(table: Table) -> str:
-    header = "".join(
-        f'<th scope="col"{_kind(table, j, name)}>{_cell(name)}</th>'
-        for j, name in enumerate(table.header)
-    )
-    rows = "\n".join(f"<tr>{_row(table, row)}</tr>" for row in table.rows)
-    note = f'<p class="note">{escape(table.caption)}</p>' if table.caption else ""
     few = len(table.rows) <= MOST_CARDS and len(table.header) >= FEWEST_LABELS
+    folded = () if few else _folded(table)
+    header = _row(table, table.header, folded, "col")
+    rows = "\n".join(f"<tr>{_row(table, row, folded, 'row')}</tr>" for row in table.rows)
+    note = f'<p class="note">{escape(table.caption)}</p>' if table.caption else ""
     kind = ' class="cards"' if few else ""
     return (
         f'<div class="block"><h3>{escape(table.title)}</h3>\n'
@@ -101,19 +99,41 @@ def _table(table: Table) -> str:
     )
 
 
-def _row(table: Table, row: tuple[Cell, ...]) -> str:
-    cells = [f'<th scope="row">{_cell(row[0])}</th>']
+def _folded(table: Table) -> tuple[int, ...]:
+    """Return the columns that join the first one on a phone: they say whose the numbers are."""
+    if table.text_columns == len(table.header):
+        return ()
+    return tuple(
+        j
+        for j in range(1, table.text_columns)
+        if all(len(text_of(row[j])) <= LONGEST_LINE for row in table.rows)
+    )
+
+
+def _row(table: Table, row: tuple[Cell, ...], folded: tuple[int, ...], scope: str) -> str:
+    """Return the cells of a row; folded ones stand twice, and a style shows them once."""
+    also = "".join(f'<span class="also">{_cell(row[j])}</span>' for j in folded)
+    cells = [f'<th scope="{scope}">{_cell(row[0])}{also}</th>']
     for j in range(1, len(row)):
-        label = escape(" ".join(text_of(table.header[j]).split()))
-        cells.append(f'<td{_kind(table, j, row[j])} data-label="{label}">{_cell(row[j])}</td>')
+        kinds = _kinds(table, j, row[j], folded)
+        if scope == "col":
+            cells.append(f'<th scope="col"{kinds}>{_cell(row[j])}</th>')
+        else:
+            label = escape(" ".join(text_of(table.header[j]).split()))
+            cells.append(f'<td{kinds} data-label="{label}">{_cell(row[j])}</td>')
     return "".join(cells)
 
 
-def _kind(table: Table, column: int, cell: Cell) -> str:
-    """Say of a cell that it is a number, or text that needs lines of its own."""
+def _kinds(table: Table, column: int, cell: Cell, folded: tuple[int, ...]) -> str:
+    """Say of a cell that it is a number, or text that needs lines of its own, or folded."""
+    names = []
     if column >= table.text_columns:
-        return ' class="number"'
-    return ' class="long"' if len(text_of(cell)) > LONGEST_LINE else ""
+        names.append("number")
+    elif len(text_of(cell)) > LONGEST_LINE:
+        names.append("long")
+    if column in folded:
+        names.append("folded")
+    return f' class="{" ".join(names)}"' if names else ""
 
 
 def _cell(cell: Cell) -> str:

@@ -12,7 +12,7 @@ STYLE = """
   --page: #f6f7f9; --card: #ffffff; --ink: #1c2128; --soft: #57606a; --line: #dde1e6;
   --accent: #0072b2; --good: #0b6b45; --good-fill: #d9f2e6; --bad: #9b2216; --bad-fill: #fde3df;
   --open: #7a5200; --open-fill: #fdf0cf; --code: #eef0f3; --stripe: #1c21280a;
-  --shade: #1c212859; --none: #ffffff00;
+  --shade: #1c212840; --none: #ffffff00;
 }
 @media (prefers-color-scheme: dark) {
   :root {
@@ -27,7 +27,7 @@ body {
   margin: 0; background: var(--page); color: var(--ink); overflow-wrap: anywhere;
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif;
 }
-header, main { max-width: 1220px; margin: 0 auto; padding: 0 24px; }
+header, main { max-width: 1360px; margin: 0 auto; padding: 0 24px; }
 header { padding-top: 44px; }
 h1 { font-size: 2rem; line-height: 1.2; letter-spacing: -0.01em; margin: 0 0 14px; }
 h2 { font-size: 1.3rem; margin: 0 0 12px; }
@@ -45,8 +45,8 @@ section {
 .scroll {
   overflow-x: auto; position: relative;
   background:
-    linear-gradient(to left, var(--card) 40%, var(--none)) right / 64px 100% no-repeat local,
-    linear-gradient(to left, var(--shade), transparent) right / 18px 100% no-repeat scroll;
+    linear-gradient(to left, var(--card) 40%, var(--none)) right / 64px 110% no-repeat local,
+    linear-gradient(to left, var(--shade), transparent) right / 14px 100% no-repeat scroll;
 }
 .scroll::before {
   content: "more to the right \\2192"; position: sticky; left: 0; display: block; height: 0;
@@ -77,6 +77,7 @@ td:last-child:not(.number), td.long { white-space: normal; }
 td.long { min-width: 15em; overflow-wrap: anywhere; }
 .number { text-align: right; }
 thead .number { white-space: normal; }
+.also { display: none; }
 .detail { color: var(--soft); font-size: .92em; }
 .note, figcaption { color: var(--soft); font-size: .88rem; margin: 10px 0 0; max-width: 92ch; }
 .badge {
@@ -103,6 +104,8 @@ pre {
   section { padding: 18px 14px; border-radius: 8px; }
   h1 { font-size: 1.5rem; }
   tbody th { min-width: 6.5em; max-width: 9em; }
+  .also { display: block; font-weight: 400; color: var(--soft); }
+  .folded { display: none; }
   .cards, .cards tbody, .cards tr, .cards th[scope=row] { display: block; }
   .cards thead { position: absolute; width: 1px; height: 1px; overflow: hidden; }
   .cards tr { padding: 10px 0; border-bottom: 1px solid var(--line); }

@@ -9,7 +9,7 @@ from experiments.contest.roster import Roster
 from experiments.contest.runs import Runs, task_title
 from experiments.contest.summary import ContestSummary, TaskSummary
 from experiments.records import Record
-from experiments.reporting.document import Badge, Cell, Table
+from experiments.reporting.document import Badge, Cell, Cited, Table
 from experiments.reporting.number_text import NONE, number, percent, points, setting
 from experiments.vision.published import PUBLISHED
 from experiments.vision.roster import BACKPROP, BPTT, EQPROP
@@ -58,7 +58,8 @@ def published_table(summary: ContestSummary, runs: Runs) -> Table:
             accuracies = (accuracy_text(task, name) for name in (EQPROP, BACKPROP))
             rows.append((task.title, "here", network_text(task), steps, *accuracies))
     for result in PUBLISHED:
-        known = (result.task, result.source, result.network, result.steps or NONE)
+        source = Cited(result.source, result.address) if result.address else result.source
+        known = (result.task, source, result.network, result.steps or NONE)
         rows.append((*known, percent(result.accuracy), NONE))
     return Table(
         "Beside published results of EqProp",

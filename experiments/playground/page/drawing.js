@@ -2,11 +2,25 @@
 
 // Points are between 0 and 1. The strokes are moved and stretched as the pictures of the data
 // were: into a box of `view.box` pixels in the middle of `view.size`, by their bounds or, with
-// `view.balanced`, by their mass. A pixel is the share of its fine cells that the pen covers.
+// `view.balanced`, by their mass. A pixel is the share of its fine cells that the pen covers. Where
+// all pictures of the data have about as much ink, the pen is widened until a drawing has it too.
 function rasterise(strokes, view) {
-  const { size, box, fine, radius, full, balanced } = view;
+  if (!strokes.some((stroke) => stroke.length)) return new Float64Array(view.size ** 2);
+  if (view.ink === null) return drawn(strokes, view, view.radius);
+  const mean = (pixels) => pixels.reduce((sum, value) => sum + value, 0) / pixels.length;
+  let [thin, thick] = [view.radius, 3 * view.radius];
+  for (let k = 0; k < 8; k++) {
+    const middle = (thin + thick) / 2;
+    if (mean(drawn(strokes, view, middle)) > view.ink) thick = middle;
+    else thin = middle;
+  }
+  return drawn(strokes, view, thin);
+}
+
+// The pixels of a pen of this radius.
+function drawn(strokes, view, radius) {
+  const { size, box, fine, full, balanced } = view;
   const pixels = new Float64Array(size * size);
-  if (!strokes.some((stroke) => stroke.length)) return pixels;
   const fitted = fit(strokes, size, box - 2 * radius);
   const cells = covered(fitted, size * fine, fine, radius);
   const [right, down] = balanced ? imbalance(cells, size * fine) : [0, 0];

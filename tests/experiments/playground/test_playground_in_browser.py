@@ -210,6 +210,8 @@ def test_a_drawing_is_what_the_network_sees(driven):
     assert four.sum() > 16 * 8
     assert flat[:2].sum() == flat[6:].sum() == 0  # wide, so that it leaves the top and the bottom
     assert flat[3:5].sum() > 16 * 8
+    for drawn in (four, flat):  # as much ink as the pictures of the data have, or more
+        assert drawn.mean() > 0.9 * VIEWS["digits"].ink
     assert np.abs(np.subtract(driven["four"]["values"], driven["flat"]["values"])).max() > REQUIRED
 
 

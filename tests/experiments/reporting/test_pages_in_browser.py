@@ -48,7 +48,7 @@ for (const box of moving) {
   kept.push({
     first: first.getBoundingClientRect().left - edge.left,
     last: edge.right - last.right,
-    cue: cued(box),
+    cue: cued(box), says: first.innerText.split("\\n").slice(1),
   });
 }
 const label = (cell) => shown.getComputedStyle(cell, "::before").content;
@@ -69,7 +69,9 @@ return {
 
 def made_up_page() -> str:
     """All that a report can hold, with too much of everything."""
-    wide = Table("Wide", ("Name", *COLUMNS), ((LONG, *["10.00 ± 0.00"] * 16),) * (MOST_CARDS + 1))
+    row = (LONG, "a kind", "a method", *["10.00 ± 0.00"] * 16)
+    header = ("Name", "Kind", "Method", *COLUMNS)
+    wide = Table("Wide", header, (row,) * (MOST_CARDS + 1), text_columns=3)
     few = Table(
         "Few",
         ("Name", "Words", "Value", "Judged"),
@@ -118,6 +120,13 @@ def test_a_table_that_scrolls_keeps_its_first_column_and_shows_its_last(width, f
     assert kept["first"] == pytest.approx(0.0, abs=1.0)
     assert kept["last"] == pytest.approx(0.0, abs=1.0)
     assert not kept["cue"]
+
+
+def test_on_a_phone_the_first_column_says_whose_the_numbers_are(found):
+    """Other columns of text would have gone when the numbers are seen."""
+    (desk,), (phone,) = (found[f"made_up_{width}"]["kept"] for width in (DESK, PHONE))
+    assert desk["says"] == []
+    assert phone["says"] == ["a kind", "a method"]
 
 
 def test_small_tables_are_cards_on_a_phone_that_name_every_number(found):
