@@ -73,16 +73,18 @@ def compiled(function: Callable[..., Any], *, allocates: bool = False, **options
 
 def inner(function: Callable[..., Any]) -> Any:
     """Compile a function that only compiled ones call: it gets no way in from Python."""
-    return compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return compiled(function, no_cpython_wrapper=True)
 
 
 def cached(function: Callable[..., Any], of: str, **options: Any) -> Any:
     """Compile with numba's `options`; the cache is that of files with the contents `of`.
 
-    Without the GIL, so that blocks of rows run on several cores at once.
+    Without the GIL, so that blocks of rows run on several cores at once, and without a way in from
+    C, which takes longer to compile than many a kernel.
     """
     kept = Path(function.__code__.co_filename).is_file()  # a function without a file has no cache
-    kernel: Any = njit(nogil=True, cache=kept, **options)(function)
+    whole: dict[str, Any] = {"nogil": True, "cache": kept, "no_cfunc_wrapper": True} | options
+    kernel: Any = njit(**whole)(function)
     if kept and not PLAIN:
         _move_cache(kernel._cache, of)
         _notice.kernels.add(function)
