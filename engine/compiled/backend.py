@@ -158,7 +158,7 @@ class NumbaBackend(Backend):
         read = self.network.of(self.network.readout.layer, state).reshape(rows, -1)
         error = read @ self._params[reading.link.block] + self._params[reading.bias]
         costs = np.empty(rows, self.dtype)
-        softmax_errors(error, clamped.y.reshape(rows, -1), costs)
+        softmax_errors(error, clamped.y.reshape(rows, -1), costs, 0, rows)
         if len(costs) > len(state):
             costs = costs.reshape(len(state), -1).sum(-1)
         return error, costs

@@ -8,7 +8,7 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from engine.compiled.compiler import PLAIN, compiled, inner
-from engine.compiled.parts import copy, part
+from engine.compiled.parts import copy, part, part_of_row
 from engine.compiled.program import (
     ACTIVATION,
     HARD_SIGMOID,
@@ -280,8 +280,8 @@ def find_anchor(layers, clamped, drive, compliance, first, stop, anchor):
     for i in range(first, stop):
         for k in range(len(layers)):
             offset, size = layers[k, OFFSET], layers[k, SIZE]
-            held, sent = part(clamped[i], offset, size), part(drive[i], offset, size)
-            out = part(anchor[i], offset, size)
+            held, sent = part_of_row(clamped, i, offset, size), part_of_row(drive, i, offset, size)
+            out = part_of_row(anchor, i, offset, size)
             for j in range(size):
                 h = sent[j] * compliance[offset + j] if len(compliance) > 0 else sent[j]
                 h += held[j]

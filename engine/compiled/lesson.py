@@ -14,13 +14,17 @@ from engine.compiled.buffers import new_buffers, new_program, new_results
 from engine.compiled.clamping import bias_drive
 from engine.compiled.linking import ways_of
 from engine.compiled.lowering import Tables
-from engine.compiled.packing import new_room, pack_matrices
+from engine.compiled.packing import TABLE_COLUMNS, new_room, pack_matrices
 from engine.compiled.passage import (
+    COLUMNS,
     ERROR,
     FREE,
     GAP,
+    INPUT_COLUMNS,
     MIDDLE,
+    PRODUCT_COLUMNS,
     SAMPLE,
+    SUM_COLUMNS,
     Course,
     Desk,
     Matter,
@@ -176,7 +180,7 @@ class Lesson:
     def _new_seat(self, rows: slice) -> _Seat:
         """Return what a core needs for so many rows."""
         work = new_buffers(self._network, self._tables, rows.stop - rows.start, self._dtype)
-        columns = max(int(self._desk.products[:, 5].max()), 1)
+        columns = max(int(self._desk.products[:, COLUMNS].max()), 1)
         packed = np.empty(packed_size((self._samples, columns), self._dtype.itemsize), self._dtype)
         turned = np.empty((TURNED, self._samples), self._dtype)
         return _Seat(rows, work, packed, turned, new_edge(self._dtype))
@@ -209,7 +213,7 @@ def _input_tables(network: Network, itemsize: int) -> tuple[IntArray, IntArray, 
             driven.append((network.columns[link.target].start, *shape, size))
             packed.append((network.blocks[link.block].start, *shape, False, size))
             size += packed_size(shape, itemsize)
-    return _table(driven, 4), _table(packed, 5), size
+    return _table(driven, INPUT_COLUMNS), _table(packed, TABLE_COLUMNS), size
 
 
 def _gradient_tables(network: Network) -> tuple[IntArray, IntArray]:
@@ -235,7 +239,7 @@ def _gradient_tables(network: Network) -> tuple[IntArray, IntArray]:
     shape, place = (reading.link.fan_in, network.outputs), network.blocks[reading.link.block].start
     products.append((FREE, read, ERROR, 0, *shape, place, True))
     sums.append((ERROR, 0, network.outputs, network.outputs, network.blocks[reading.bias].start))
-    return _table(products, 8), _table(sums, 5)
+    return _table(products, PRODUCT_COLUMNS), _table(sums, SUM_COLUMNS)
 
 
 def _writable(array: FloatArray) -> FloatArray:

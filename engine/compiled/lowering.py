@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.arrays import IntArray
+from engine.compiled.packing import TABLE_COLUMNS
 from engine.compiled.products import packed_size
 from engine.compiled.program import (
     FAN_IN,
@@ -79,7 +80,7 @@ def tables_of(network: Network, itemsize: int) -> Tables:
         ends,
         layers[ends, OFFSET],
         readout,
-        np.array(packing.matrices, np.int64).reshape(-1, 5),
+        np.array(packing.matrices, np.int64).reshape(-1, TABLE_COLUMNS),
         tuple(packing.scales),
     )
     return Tables(*tables, packing.size, int(layers[:, SIZE].max()), window, work)

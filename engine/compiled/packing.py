@@ -6,11 +6,12 @@
 import numpy as np
 
 from engine.arrays import FloatArray
-from engine.compiled.compiler import compiled
-from engine.compiled.parts import part
+from engine.compiled.compiler import compiled, inner
+from engine.compiled.parts import part, part_of_row
 from engine.compiled.products import DEPTH, TILE_BYTES
 
-START, INNER, COLUMNS, IS_TURNED, PLACE = range(5)
+TABLE_COLUMNS = 5
+START, INNER, COLUMNS, IS_TURNED, PLACE = range(TABLE_COLUMNS)
 """Columns of a table of matrices: a block of parameters `(inner, columns)` from `START` on, which
 lies packed from `PLACE` on, as it is or turned over to its transpose."""
 
@@ -25,12 +26,13 @@ def pack_matrices(theta, table, scales, packed, core, cores):
     """Lay multiples of the blocks of `theta` out as `pack` does; cores share the rows of each."""
     width = TILE_BYTES // theta.itemsize
     for k in range(len(table)):
-        length, is_turned, place = table[k, COLUMNS], table[k, IS_TURNED] != 0, table[k, PLACE]
-        scale, count = scales[k], table[k, INNER]
+        block = part_of_row(table, k, 0, TABLE_COLUMNS)
+        length, is_turned, place = block[COLUMNS], block[IS_TURNED] != 0, block[PLACE]
+        scale, count = scales[k], block[INNER]
         inner, columns = (length, count) if is_turned else (count, length)
         padded = -(-columns // width) * width
         for i in range(count * core // cores, count * (core + 1) // cores):
-            row = part(theta, table[k, START] + i * length, length)
+            row = part(theta, block[START] + i * length, length)
             if is_turned:
                 _lay_down(row, scale, i, packed, place, padded, width)
                 continue
@@ -44,7 +46,7 @@ def pack_matrices(theta, table, scales, packed, core, cores):
                     into[c] = scale * from_[c]
 
 
-@compiled
+@inner
 def _lay_down(row, scale, column, packed, place, padded, width):
     """Write a row of a block as a column of its packed transpose."""
     inside = column % width

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from engine.compiled.addresses import call
 from engine.compiled.compiler import compiled, inner
-from engine.compiled.parts import clear, copy, part
+from engine.compiled.parts import clear, copy, flat, part, part_of_row
 from engine.compiled.products import DEPTH, TURNED
 from engine.compiled.program import (
     ACTIVATION,
@@ -26,10 +26,11 @@ from engine.compiled.program import (
     SIZE,
 )
 
-STEP, RELAX, ANCHOR, SOFTMAX = range(4)  # addresses
+RELAX, STEP, ANCHOR, SOFTMAX = range(4)  # addresses
 COLUMN, FAN_IN, FAN_OUT, PLACE = range(4)  # inputs
 LEFT, LEFT_COLUMN, RIGHT, RIGHT_COLUMN, ROWS, COLUMNS, BLOCK, IS_FIRST = range(8)  # products
 SUMMED, SUMMED_COLUMN, SUMMED_SIZE, SHARED, SUM_BLOCK = range(5)  # sums
+INPUT_COLUMNS, PRODUCT_COLUMNS, SUM_COLUMNS = 4, 8, 5
 GAP, MIDDLE, FREE, SAMPLE, ERROR = range(5)  # batches
 
 
@@ -109,16 +110,17 @@ def _relax(ways, net, course, start, first, work):
 @inner
 def _send_input(net, matter, desk, first, stop, work):
     """Write the drive that no step changes."""
-    units = desk.drive.shape[1]
-    for i in range(first, stop):
-        copy(matter.bias, desk.drive[i])
-    drive, x = desk.drive.reshape(desk.drive.size), matter.x.reshape(matter.x.size)
+    units, rows = len(matter.bias), stop - first
+    x, drive = flat(matter.x), part(flat(desk.drive), first * units, rows * units)
+    for i in range(rows):
+        copy(matter.bias, part(drive, i * units, units))
     for k in range(len(desk.inputs)):
-        row, rows = desk.inputs[k], stop - first
-        column, fan_in, fan_out = row[COLUMN], row[FAN_IN], row[FAN_OUT]
-        sent, packed = part(x, first * fan_in, rows * fan_in), matter.inputs[row[PLACE] :]
-        into = part(drive, first * units + column, rows * units - column)
-        call(net.calls[PRODUCT], sent, rows, fan_in, packed, into, fan_out, units, work.edge)
+        row = part_of_row(desk.inputs, k, 0, INPUT_COLUMNS)
+        column, fan_in, place = row[COLUMN], row[FAN_IN], row[PLACE]
+        sent = part(x, first * fan_in, rows * fan_in)
+        packed = part(matter.inputs, place, matter.inputs.size - place)
+        into = part(drive, column, drive.size - column)
+        call(net.calls[PRODUCT], sent, rows, fan_in, packed, into, row[FAN_OUT], units, work.edge)
 
 
 @inner
@@ -130,11 +132,12 @@ def _begin(net, desk, first, stop, work):
         offset, size = net.layers[k, OFFSET], net.layers[k, SIZE]
         nothing = part(silent, offset, size)
         for i in range(first, stop):
-            held, state = part(desk.drive[i], offset, size), part(desk.begin[i], offset, size)
+            state = part_of_row(desk.begin, i, offset, size)
             if desk.late[k]:
                 clear(state)
-            else:
-                call(net.calls[BEND], net.layers[k, ACTIVATION], nothing, held, state)
+                continue
+            held = part_of_row(desk.drive, i, offset, size)
+            call(net.calls[BEND], net.layers[k, ACTIVATION], nothing, held, state)
 
 
 @inner
@@ -142,32 +145,35 @@ def _read(ways, net, matter, desk, free, first, stop, work):
     """Write the errors and the costs of the free states."""
     layer, outputs = net.readout[LAYER], net.readout[OUTPUTS]
     offset, size, rows = net.layers[layer, OFFSET], net.layers[layer, SIZE], stop - first
-    bias = part(net.theta, net.readout[BIAS], outputs)
-    packed = net.packed[net.readout[PACKED_OUT] :]
+    bias, place = part(net.theta, net.readout[BIAS], outputs), net.readout[PACKED_OUT]
+    packed = part(net.packed, place, net.packed.size - place)
+    errors = part(flat(desk.errors), first * outputs, rows * outputs)
     for i in range(rows):
-        copy(part(free.state[first + i], offset, size), part(work.read, i * size, size))
-        copy(bias, desk.errors[first + i])
-    flat = part(desk.errors.reshape(desk.errors.size), first * outputs, rows * outputs)
-    call(net.calls[PRODUCT], work.read, rows, size, packed, flat, outputs, outputs, work.edge)
-    errors, targets = desk.errors[first:stop], matter.y[first:stop]
-    call(ways[SOFTMAX], errors, targets, part(matter.costs, first, rows))
-    for j in range(flat.size):
-        flat[j] *= matter.cost
+        state = part_of_row(free.state, first + i, offset, size)
+        copy(state, part(work.read, i * size, size))
+        copy(bias, part(errors, i * outputs, outputs))
+    call(net.calls[PRODUCT], work.read, rows, size, packed, errors, outputs, outputs, work.edge)
+    call(ways[SOFTMAX], desk.errors, matter.y, matter.costs, first, stop)
+    for j in range(errors.size):
+        errors[j] *= matter.cost
 
 
 @inner
 def _compare(matter, desk, free, nudged, first, stop):
     """Write what the matrices learn from, and say whether the states are finite."""
-    fine = True
+    units = desk.drive.shape[1]
+    fine, start, size = True, first * units, (stop - first) * units
     for i in range(first, stop):
         fine &= math.isfinite(free.residual[i]) & math.isfinite(nudged.residual[i])
-        here, there, moved = free.state[i], nudged.state[i], nudged.moved[i]
-        gap, middle = desk.gaps[i], desk.middles[i]
-        for j in range(gap.size):
-            fine &= math.isfinite(here[j]) & math.isfinite(there[j])
-        for j in range(gap.size):
-            gap[j] = matter.energy * moved[j]
-            middle[j] = (there[j] + here[j]) / 2
+    here, there = part(flat(free.state), start, size), part(flat(nudged.state), start, size)
+    for j in range(size):
+        fine &= math.isfinite(here[j]) & math.isfinite(there[j])
+    moved, gap = part(flat(nudged.moved), start, size), part(flat(desk.gaps), start, size)
+    for j in range(size):
+        gap[j] = matter.energy * moved[j]
+    middle = part(flat(desk.middles), start, size)
+    for j in range(size):
+        middle[j] = (there[j] + here[j]) / 2
     return fine
 
 
@@ -179,7 +185,7 @@ def correlate_rows(net, desk, batches, gradient, core, cores, packed, turned, ed
     samples)` for so many columns of another.
     """
     for k in range(len(desk.products)):
-        row = desk.products[k]
+        row = part_of_row(desk.products, k, 0, PRODUCT_COLUMNS)
         one, other, columns = batches[row[LEFT]], batches[row[RIGHT]], row[COLUMNS]
         _pack_columns(other, row[RIGHT_COLUMN], columns, packed, edge.shape[1])
         first, stop = row[ROWS] * core // cores, row[ROWS] * (core + 1) // cores
@@ -191,32 +197,35 @@ def correlate_rows(net, desk, batches, gradient, core, cores, packed, turned, ed
             _turn(one, row[LEFT_COLUMN] + top, count, turned)
             into = part(block, (top - first) * columns, count * columns)
             shape = (count, len(one), packed, into, columns, columns)
-            call(net.calls[PRODUCT], turned.reshape(turned.size), *shape, edge)
+            call(net.calls[PRODUCT], flat(turned), *shape, edge)
     for k in range(len(desk.sums) if core == 0 else 0):
-        _sum_columns(batches[desk.sums[k, SUMMED]], desk.sums[k], gradient)
+        row = part_of_row(desk.sums, k, 0, SUM_COLUMNS)
+        _sum_columns(batches[row[SUMMED]], row, gradient)
 
 
 @inner
 def _pack_columns(batch, first, columns, packed, width):
     """Pack columns of a batch, from the first on, as `pack` does."""
     padded = -(-columns // width) * width
-    for i in range(len(batch)):
+    samples = len(batch)
+    for i in range(samples):
         top = i // DEPTH * DEPTH
-        depth = min(DEPTH, len(batch) - top)
+        depth = min(DEPTH, samples - top)
         for j in range(0, padded, width):
             into = part(packed, top * padded + j * depth + (i - top) * width, width)
             count = min(width, columns - j)
-            copy(part(batch[i], first + j, count), part(into, 0, count))
+            copy(part_of_row(batch, i, first + j, count), part(into, 0, count))
             clear(part(into, count, width - count))
 
 
 @inner
 def _turn(batch, first, count, turned):
     """Write columns of a batch as the first rows of `turned`."""
-    for s in range(len(batch)):
-        sample = part(batch[s], first, count)
+    samples, into = len(batch), flat(turned)
+    for s in range(samples):
+        sample = part_of_row(batch, s, first, count)
         for i in range(count):
-            turned[i, s] = sample[i]
+            into[i * samples + s] = sample[i]
 
 
 @inner
@@ -227,6 +236,6 @@ def _sum_columns(batch, row, gradient):
     clear(total)
     for s in range(len(batch)):
         for place in range(row[SUMMED_COLUMN], row[SUMMED_COLUMN] + row[SUMMED_SIZE], shared):
-            units = part(batch[s], place, shared)
+            units = part_of_row(batch, s, place, shared)
             for j in range(shared):
                 total[j] += units[j]

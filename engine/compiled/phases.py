@@ -10,7 +10,7 @@ from engine.arrays import FloatArray, IntArray
 from engine.compiled.anderson import relax_anderson
 from engine.compiled.buffers import new_buffers, new_history, new_program, new_results
 from engine.compiled.functions import activate, find_anchor
-from engine.compiled.linking import step_at
+from engine.compiled.linking import solver_at, step_at
 from engine.compiled.lowering import Tables, turns_of
 from engine.compiled.program import Buffers, Program, Results, Stage
 from engine.compiled.relaxation import find_drive, relax_fixed_point
@@ -113,13 +113,14 @@ class Phases:
         net, stage, start = self.net, self._stages[k], self._origin(k)
         count = (rows.stop - rows.start) * len(stage.betas)
         work = self._buffers(count)
-        begin = (step_at(net, stage, work), net, stage, start, rows.start, work)
+        begin = (net, stage, start, rows.start, work)
         limits = (relaxation.tolerance, relaxation.max_steps, self._ended[k])
         if relaxation.solver == "anderson":
             past = new_history(self._network, count, relaxation.memory, start.dtype)
-            relax_anderson(*begin, past, *limits)
+            relax_anderson(step_at(net, stage, work), *begin, past, *limits)
         else:
-            relax_fixed_point(*begin, start.dtype.type(relaxation.damping), *limits)
+            ways = solver_at(net, stage, work, self._ended[k])
+            relax_fixed_point(*ways, *begin, start.dtype.type(relaxation.damping), *limits)
 
     def _buffers(self, rows: int) -> Buffers:
         return new_buffers(self._network, self._tables, rows, self._clamped.dtype)
