@@ -69,11 +69,16 @@ def _backpropagate(
     return mean.item()
 
 
-class TorchClassifier:
-    """A torch module that maps inputs to logits, trained with softmax cross entropy."""
+class TorchLearner:
+    """A torch module that maps inputs to logits, trained with softmax cross entropy.
 
-    def __init__(self, model: torch.nn.Module, device: str = "cpu") -> None:
-        self._model, self._device = model.to(device), device
+    If it is `continuous` it maps them to predictions, and is trained with half the squared error.
+    """
+
+    def __init__(
+        self, model: torch.nn.Module, device: str = "cpu", continuous: bool = False
+    ) -> None:
+        self._model, self._device, self._continuous = model.to(device), device, continuous
 
     @property
     def size(self) -> int:
@@ -88,7 +93,7 @@ class TorchClassifier:
     def fit(
         self,
         x: FloatArray,
-        y: IntArray,
+        y: IntArray | FloatArray,
         training: Training,
         decay: float,
         on_epoch: Callable[[Epoch], None],
@@ -121,9 +126,7 @@ class TorchClassifier:
             cost = 0.0
             for rows in torch.split(order, training.batch_size):
                 optimizer.zero_grad()
-                mean = torch.nn.functional.cross_entropy(
-                    self._model(views(inputs[rows])), labels[rows]
-                )
+                mean = self._cost(self._model(views(inputs[rows])), labels[rows])
                 mean.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
                 cosine.step()
@@ -131,12 +134,18 @@ class TorchClassifier:
             seconds = time.perf_counter() - began
             on_epoch(Epoch(number, cost, 0.0, 0.0, 0.0, seconds))
 
+    def _cost(self, read: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if self._continuous:
+            return torch.nn.functional.mse_loss(read, labels) / 2
+        return torch.nn.functional.cross_entropy(read, labels)
+
     @torch.inference_mode()
-    def probabilities(self, x: FloatArray) -> FloatArray:
-        """Return class probabilities, `(samples, classes)`."""
+    def outputs(self, x: FloatArray) -> FloatArray:
+        """Return class probabilities `(samples, classes)`, or predictions `(samples, 1)`."""
         parts = torch.split(torch.from_numpy(x), BATCH)
-        read = [self._model(part.to(self._device)).softmax(-1).cpu() for part in parts]
-        outputs: FloatArray = torch.cat(read).numpy()
+        read = [self._model(part.to(self._device)) for part in parts]
+        said = torch.cat([part if self._continuous else part.softmax(-1) for part in read])
+        outputs: FloatArray = said.cpu().numpy()
         return outputs
 
 

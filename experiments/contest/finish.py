@@ -77,8 +77,11 @@ def _check_places(jobs: Sequence[AnyJob], *folders: Path) -> None:
 def _run(todo: Sequence[AnyJob], total: int, crew: Crew) -> Iterator[tuple[AnyJob, Record]]:
     if not todo:
         return
+    said = Console(stderr=True, markup=False, highlight=False)
     for job in {job.task.name: job for job in todo}.values():
         job.task.load(job.seed)  # a download, or a complaint, happens once and here
+        if job.task.note:
+            said.print(job.task.note, soft_wrap=True)
     crew.prepare()
     live = crew.out / "live"
     for note in live.glob("*.json"):

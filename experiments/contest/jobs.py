@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from experiments.contest.metrics import R2
 from experiments.pool import as_finished
 from experiments.records import EpochPoint, Record, write_text
 from experiments.tasks import Task
@@ -83,7 +84,13 @@ def _run(live: Path, job: TrainingJob) -> Record:
     note = live / f"{job.key}.json"
 
     def watch(point: EpochPoint) -> None:
-        state = {"epoch": point.epoch, "accuracy": point.accuracy, "of": job.settings.epochs}
+        state: dict[str, Any] = {
+            "epoch": point.epoch,
+            "accuracy": point.accuracy,
+            "of": job.settings.epochs,
+        }
+        if job.task.continuous:
+            state["metric"] = R2.name
         with suppress(OSError):  # a worker elsewhere may have no such folder
             write_text(note, json.dumps(state))
 

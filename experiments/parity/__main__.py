@@ -8,19 +8,20 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from experiments.contest.choices import add_device, add_settings
+from experiments.contest.choices import add_device, add_seed_count, add_settings
 from experiments.options import (
     add_data,
+    add_label,
     add_out,
-    add_seeds,
     add_workers,
     command_parser,
+    fraction,
     known,
     parse,
     positive,
 )
 from experiments.requirements import packages_needed
-from experiments.tasks import TASKS
+from experiments.tasks import TARGETS, TASKS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,8 +37,12 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     task = known("task", (*TASKS, "all"))
     add("--tasks", type=task, nargs="+", metavar="NAME", help=f"'all', or of {', '.join(TASKS)}")
-    add_data(parser, "your own task: .npz with x and y, or .csv")
-    add_seeds(parser, 3)
+    add_data(parser, "your own task: .npz with x and y, .csv or .parquet")
+    add_label(parser)
+    add("--target", choices=TARGETS, help="what the label is, where that is not clear")
+    text = "gap on your own data that does not matter (0.005; of R2 0.02)"
+    add("--margin", type=fraction, metavar="M", help=text)
+    add_seed_count(parser, "as many as fit five minutes, by task")
     add("--epochs", type=positive, metavar="N", help="epochs in place of the tuned budget")
     add_settings(parser)
     add_device(parser)

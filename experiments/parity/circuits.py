@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from engine.compiled.backend import NumbaBackend
 from engine.equilibrium import Relaxation
+from engine.errors import EngineError
 from engine.learning.predict import evaluate
 from engine.learning.run import Epoch
 from engine.learning.training import fit
@@ -80,7 +81,12 @@ class CircuitJob:
         return f"{self.task.name}-{self.contestant}-{self.seed}"
 
     def check(self) -> None:
-        """Refuse settings that no circuit or training can have."""
+        """Refuse a task or settings that no circuit or training can have."""
+        if self.task.continuous:
+            raise EngineError(
+                f"{self.task.name} has numbers to be predicted, but circuits learn classes: leave "
+                "--circuits out."
+            )
         chosen = self.settings
         network = recipe.circuit(self.task.inputs, chosen.hidden, self.task.classes)
         params = initial_params(network, np.random.default_rng(0))

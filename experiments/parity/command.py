@@ -6,8 +6,9 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from rich.console import Console
 
@@ -16,15 +17,16 @@ from engine.errors import EngineError
 from experiments.contest.finish import KEPT, Crew, finish, keeping, workers_for
 from experiments.contest.given_settings import GivenSettings, check_jobs, given_settings
 from experiments.contest.grid import print_chosen
+from experiments.contest.looks import looks_at, run_looks
 from experiments.contest.report_files import FILES
+from experiments.contest.summary import ContestSummary, summarise
 from experiments.machine import describe_machine
-from experiments.options import FIRST_SEED
 from experiments.output import prepare_output
 from experiments.parity.circuits import CircuitJob, circuit_job
 from experiments.parity.contestants import ParityJob, compile_kernels
 from experiments.parity.report_files import print_summary, write_report
-from experiments.parity.roster import CONTESTANTS, CONTROLS, LOOPED
-from experiments.parity.settings import BEST_BASELINE, budget_of, settings_for
+from experiments.parity.roster import CONTESTANTS, CONTROLS, LOOPED, PARITY
+from experiments.parity.settings import BEST_BASELINE, budget_of, settings_for, usual_seeds
 from experiments.parity.tune import (
     GRIDS,
     afterwards_jobs,
@@ -33,11 +35,12 @@ from experiments.parity.tune import (
     tuned_names,
     tuning_jobs,
 )
-from experiments.records import write_text
+from experiments.records import Record, write_text
 from experiments.shell import guarded, make_console
 from experiments.tasks import TASKS, Task, TaskError, find_task, task_from_file
 
 Job = TypeVar("Job", ParityJob, CircuitJob)
+AnyJob: TypeAlias = ParityJob | CircuitJob
 OFFLINE = ("digits", "cartpole", "acrobot")
 """Tasks that need no download."""
 
@@ -60,30 +63,42 @@ def run(options: argparse.Namespace, given: Sequence[str]) -> int:
 
 def compare(options: argparse.Namespace, command: str, console: Console) -> None:
     """Do the runs that are not done yet, write the report and print its tables."""
-    names = [*CONTESTANTS, *([] if options.no_controls else CONTROLS)]
-    given, tasks = _given(options), _tasks(options)
-    given.check_tasks([task.name for task in tasks])
-    jobs: list[ParityJob | CircuitJob] = []
-    for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
-        for task in tasks:
-            for name in names:
-                settings = given.apply(settings_for(task.name, name), task.name, name, LOOPED)
-                job = _marked(ParityJob(task, name, seed, settings), options.data)
-                jobs.append(keeping(job, options))
-            if options.circuits:
-                circuit = _marked(circuit_job(task, seed, options.epochs), options.data)
-                jobs.append(keeping(circuit, options))
-    check_jobs(jobs)
-    prepare_output(options.out, *FILES)
-    records = finish(jobs, options.out / "runs", _crew(options, console))
+    given, tasks = _given(options), {task.name: task for task in _tasks(options)}
+    given.check_tasks(list(tasks))
+    looks = looks_at(options, {name: usual_seeds(name) for name in tasks})
+    roster = replace(PARITY, margin=options.margin)
+    best = {**BEST_BASELINE, **given.best_baseline}
+
+    def jobs_of(task: str, seeds: range, first: bool) -> list[AnyJob]:
+        controls = CONTROLS if first and not options.no_controls else ()
+        jobs: list[AnyJob] = []
+        for seed, name in product(seeds, (*CONTESTANTS, *controls)):
+            settings = given.apply(settings_for(task, name), task, name, LOOPED)
+            job = _marked(ParityJob(tasks[task], name, seed, settings), options.data)
+            jobs.append(keeping(job, options))
+        if options.circuits:
+            circuits = (circuit_job(tasks[task], seed, options.epochs) for seed in seeds)
+            jobs += [keeping(_marked(job, options.data), options) for job in circuits]
+        return jobs
+
+    def done(jobs: list[AnyJob]) -> list[Record]:
+        check_jobs(jobs)
+        prepare_output(options.out, *FILES)
+        return finish(jobs, options.out / "runs", _crew(options, console))
+
+    def summary_of(records: list[Record]) -> ContestSummary:
+        return summarise(roster, records, best, len(looks))
+
     summary = write_report(
-        records,
+        run_looks(looks, jobs_of, done, summary_of, LOOPED, console),
         options.out,
-        best_baseline={**BEST_BASELINE, **given.best_baseline},
+        roster=roster,
+        best_baseline=best,
+        looks=len(looks),
         command=command,
         machine=describe_machine(),
     )
-    print_summary(summary, console)
+    print_summary(summary, console, roster)
     console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
 
 
@@ -124,7 +139,9 @@ def _tasks(options: argparse.Namespace) -> list[Task]:
     if names is None:
         names = [] if options.data else list(OFFLINE)
     tasks = [find_task(name) for name in dict.fromkeys(names)]
-    return [*tasks, *([task_from_file(options.data)] if options.data else [])]
+    if options.data:
+        tasks.append(task_from_file(options.data, options.label, options.target))
+    return tasks
 
 
 def _marked(job: Job, data: Path | None) -> Job:

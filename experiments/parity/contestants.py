@@ -16,19 +16,22 @@ from engine.arrays import Array, FloatArray, IntArray
 from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.equilibrium import Clamped, Equilibrium, Relaxation, Solver
-from engine.errors import EngineError, NudgeWarning, check_count
+from engine.errors import EngineError, NudgeWarning
 from engine.learning.estimator import estimate
-from engine.learning.predict import predict_proba, targets_of
+from engine.learning.predict import predict_outputs, targets_of
 from engine.learning.run import Epoch
 from engine.learning.training import Training, fit, train_step
 from engine.model.builders import layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
-from experiments.contest.baselines import bptt_step, check_activation
+from experiments.contest.baselines import bptt_step
+from experiments.contest.data_facts import DATA, data_facts
 from experiments.contest.devices import Kinds, make_backend, torch_device
 from experiments.contest.jobs import Watch
+from experiments.contest.metrics import mean_cost, metric_of, p_of_chance, score
 from experiments.contest.weights import Weights, save_weights
 from experiments.parity.baselines import FeedForward
+from experiments.parity.networks import layer_sizes, layered_network, looped_network
 from experiments.parity.settings import ParitySettings
 from experiments.records import EpochPoint, Record
 from experiments.tasks import (
@@ -54,7 +57,8 @@ FROZEN = {
     "readout_only": ("W_in", "b", "W_rec"),
 }
 
-Probabilities = Callable[[FloatArray], FloatArray]
+Outputs = Callable[[FloatArray], FloatArray]
+"""Class probabilities `(samples, classes)`, or predictions `(samples, 1)`."""
 
 
 class _Flipped(Backend):
@@ -102,19 +106,13 @@ class ParityJob:
     @property
     def network(self) -> Network:
         """The network that relaxes."""
-        settings = self.settings
-        check_activation(settings.activation)
-        if self.contestant == "eqprop_layered":
-            return layered(self.sizes, settings.activation)
-        inputs, classes = self.task.inputs, self.task.classes
-        return looped_mlp(inputs, settings.hidden, classes, settings.activation)
+        is_layered = self.contestant == "eqprop_layered"
+        return (layered_network if is_layered else looped_network)(self.task, self.settings)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Of inputs, hidden layers and outputs, where layers lie upon each other."""
-        check_count("layers", self.settings.layers)
-        hidden = (self.settings.hidden,) * self.settings.layers
-        return self.task.inputs, *hidden, self.task.classes
+        return layer_sizes(self.task, self.settings)
 
     @property
     def training(self) -> Training:
@@ -138,9 +136,9 @@ class ParityJob:
 
 @dataclass(frozen=True)
 class TrainedContestant:
-    """A trained contestant: class probabilities of inputs, its size, its epochs."""
+    """A trained contestant: what it says of inputs, its size, its epochs."""
 
-    probabilities: Probabilities
+    outputs: Outputs
     parameters: int
     curve: tuple[EpochPoint, ...]
     weights: Weights
@@ -163,17 +161,16 @@ def run_job(job: ParityJob, watch: Watch | None = None) -> Record:
         warnings.simplefilter("ignore", NudgeWarning)
         train = _train_feedforward if job.contestant == "backprop_feedforward" else _train_network
         trained = train(job, split, watch or (lambda point: None))
-        p = trained.probabilities(split.x_test)
-        returns = _returns(job, split, trained.probabilities) if job.final else None
+        said = trained.outputs(split.x_test)
+        returns = _returns(job, split, trained.outputs) if job.final else None
     save_weights(job, trained.weights, split)
-    likelihood = np.maximum(p[np.arange(len(p)), split.y_test], np.finfo(np.float32).tiny)
     return Record(
         task=job.task.name,
         title=job.task.title,
         contestant=job.contestant,
         seed=job.seed,
-        accuracy=_accuracy(p, split.y_test),
-        cost=float(-np.log(likelihood).mean()),
+        accuracy=score(said, split.y_test),
+        cost=mean_cost(said, split.y_test),
         n_test=len(split.y_test),
         majority_rate=split.majority_rate,
         parameters=trained.parameters,
@@ -181,6 +178,9 @@ def run_job(job: ParityJob, watch: Watch | None = None) -> Record:
         curve=trained.curve,
         returns=returns,
         seconds=time.perf_counter() - began,
+        measures={DATA: data_facts(job.task, parts)} if job.final else {},
+        metric=metric_of(split.y_test).name,
+        p_chance=p_of_chance(said, split.y_test),
     )
 
 
@@ -213,33 +213,34 @@ def _train_network(job: ParityJob, split: Split, watch: Watch) -> TrainedContest
         cosine = None
         if is_eqprop and epoch.number in probed:
             cosine = gradient_cosine(backend, *probe, training)
-        p = predict_proba(backend, split.x_test, settled)
-        curve.append(_point(epoch, _accuracy(p, split.y_test), is_eqprop, cosine))
+        said = predict_outputs(backend, split.x_test, settled)
+        curve.append(_point(epoch, score(said, split.y_test), is_eqprop, cosine))
         watch(curve[-1])
 
     step = bptt_step if job.contestant == "backprop_looped" else train_step
     fit(backend, split.x_train, split.y_train, training, on_epoch=on_epoch, step=step)
     return TrainedContestant(
-        lambda x: predict_proba(backend, x, settled), network.size, tuple(curve), backend.params
+        lambda x: predict_outputs(backend, x, settled), network.size, tuple(curve), backend.params
     )
 
 
 def _train_feedforward(job: ParityJob, split: Split, watch: Watch) -> TrainedContestant:
     device = torch_device(job.settings.device)
-    model = FeedForward(job.sizes, job.settings.activation, job.seed, device)
+    activation, continuous = job.settings.activation, job.task.continuous
+    model = FeedForward(job.sizes, activation, job.seed, device, continuous)
     curve: list[EpochPoint] = []
 
     def on_epoch(epoch: Epoch) -> None:
-        p = model.probabilities(split.x_test)
-        curve.append(_point(epoch, _accuracy(p, split.y_test), False, None))
+        said = model.outputs(split.x_test)
+        curve.append(_point(epoch, score(said, split.y_test), False, None))
         watch(curve[-1])
 
     model.fit(split.x_train, split.y_train, job.training, job.settings.decay, on_epoch)
-    return TrainedContestant(model.probabilities, model.size, tuple(curve), model.weights)
+    return TrainedContestant(model.outputs, model.size, tuple(curve), model.weights)
 
 
 def gradient_cosine(
-    backend: Backend, x: FloatArray, y: IntArray, training: Training
+    backend: Backend, x: FloatArray, y: IntArray | FloatArray, training: Training
 ) -> float | None:
     """Return the cosine between the estimate, as trained with, and the exact gradient.
 
@@ -260,13 +261,11 @@ def gradient_cosine(
     return float(gradient @ exact) / scale if scale > 0.0 else 0.0
 
 
-def _returns(
-    job: ParityJob, split: Split, probabilities: Probabilities
-) -> dict[str, list[float]] | None:
+def _returns(job: ParityJob, split: Split, outputs: Outputs) -> dict[str, list[float]] | None:
     task, seed = job.task, job.seed
     if task.environment is None:
         return None
-    clone = cloned_policy(split, lambda x: probabilities(x).argmax(axis=1))
+    clone = cloned_policy(split, lambda x: outputs(x).argmax(axis=1))
     policies = {
         "clone": clone,
         "expert": expert_policy(task),
@@ -289,7 +288,3 @@ def _point(epoch: Epoch, accuracy: float, is_eqprop: bool, cosine: float | None)
         unsettled=epoch.unsettled,
         cosine=cosine,
     )
-
-
-def _accuracy(probabilities: FloatArray, labels: IntArray) -> float:
-    return float((probabilities.argmax(axis=1) == labels).mean())

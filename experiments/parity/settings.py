@@ -126,6 +126,19 @@ BEST_BASELINE: dict[str, str] = {
 """The backprop contestant with the best validation accuracy, by the same command."""
 
 
+SEEDS = {"digits": 10, "cartpole": 5, "acrobot": 5}
+"""How many seeds fit five minutes on two cores, with the other tasks of a call without options."""
+FEW_SEEDS = 3
+"""Of tasks whose runs take minutes each."""
+OWN_SEEDS = 5
+"""On a user's data, whose size nobody knows."""
+
+
+def usual_seeds(task: str) -> int:
+    """Return how many seeds a task has if nothing is said."""
+    return SEEDS.get(task, FEW_SEEDS if task in BUDGETS else OWN_SEEDS)
+
+
 def budget_of(task: str) -> ParitySettings:
     """Return the settings that all contestants of a task share."""
     return BUDGETS.get(task, USER_BUDGET)

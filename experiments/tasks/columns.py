@@ -33,8 +33,8 @@ class Columns:
 
     def called(self, column: int) -> str:
         """Return how a column is called in a sentence."""
-        name = f" ({self.names[column]!r})" if self.names else ""
-        return f"column {column + 1}{name}"
+        name = self.names[column] if self.names else ""
+        return f"column {column + 1} ({name!r})" if name else f"column {column + 1}"
 
     def texts(self, column: int) -> list[str]:
         """Return what a column holds."""
@@ -73,7 +73,7 @@ def labelled_numbers(columns: Columns, label: str | None = None) -> LabelledNumb
         np.column_stack([_numbers(columns, j) for j in inputs]),
         _plain_labels(labels),
         columns.names[chosen] if columns.names else f"column {chosen + 1}",
-        f"index {columns.called(0)} left out" if index else "",
+        f"{columns.called(0)} left out, since it numbers the samples" if index else "",
     )
 
 

@@ -26,6 +26,7 @@ from experiments.tasks.task import (
 Target: TypeAlias = Literal["classes", "regression"]
 CLASSES: Target = "classes"
 REGRESSION: Target = "regression"
+TARGETS = (CLASSES, REGRESSION)
 
 SAMPLES_PER_CLASS = 5
 """The fewest samples of a class from which each of the three parts can get one."""
@@ -211,7 +212,7 @@ def _note(path: Path, table: NumberTable, found: _Found, per_feature: bool) -> s
     """Say what was read, and how it will be used."""
     label = f"label {found.label!r} of {len(table.names)} classes"
     if not table.names:
-        label = f"{found.label!r} to be predicted as a number (R2)"
+        label = f"{found.label!r} to be predicted as a number (R²)"
     parts = [f"{len(table.x):,} samples", f"{table.x.shape[1]:,} inputs", label]
     if table.test is not None:
         parts.insert(1, f"{len(table.test[0]):,} test samples of its own")

@@ -10,11 +10,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from experiments.contest.choices import add_device, add_settings
+from experiments.contest.choices import add_device, add_seed_count, add_settings
 from experiments.options import (
     add_data,
+    add_label,
     add_out,
-    add_seeds,
     add_workers,
     command_parser,
     known,
@@ -40,9 +40,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--tasks", type=task, nargs="+", metavar="NAME", help=f"of {', '.join(VISION_TASKS)}")
     add("--full", action="store_true", help=f"the whole table, in hours: {', '.join(FULL)}")
     add_data(parser, "your own images: .npz with x (samples, height, width, channels) and y")
+    add_label(parser)
     add("--network", choices=NETWORKS, help="dchn: 128-256-512-512 as published, for a GPU")
     add_device(parser)
-    add_seeds(parser, 3)
+    add_seed_count(parser, "3")
     add("--epochs", type=positive, metavar="N", help="epochs in place of those of the settings")
     add_settings(parser)
     add_out(parser, "results/vision")

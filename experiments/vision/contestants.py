@@ -23,8 +23,10 @@ from engine.learning.training import Step, Training, fit, train_step
 from engine.model.network import Network
 from engine.model.params import Params, initial_params
 from experiments.contest.baselines import settled_bptt_step
+from experiments.contest.data_facts import DATA, data_facts
 from experiments.contest.devices import make_backend, torch_device
 from experiments.contest.jobs import Watch
+from experiments.contest.metrics import mean_cost, score
 from experiments.contest.weights import Weights, save_weights
 from experiments.records import EpochPoint, Record
 from experiments.tasks import Split, Task
@@ -121,14 +123,13 @@ def run_job(job: VisionJob, watch: Watch | None = None) -> Record:
         trained = train(job, split, watch or (lambda point: None))
     save_weights(job, trained.weights, split)
     p, y = trained.probabilities, split.y_test
-    likelihood = np.maximum(p[np.arange(len(p)), y], np.finfo(np.float32).tiny)
     return Record(
         task=job.task.name,
         title=job.task.title,
         contestant=job.contestant,
         seed=job.seed,
-        accuracy=_accuracy(p, y),
-        cost=float(-np.log(likelihood).mean()),
+        accuracy=score(p, y),
+        cost=mean_cost(p, y),
         n_test=len(y),
         majority_rate=split.majority_rate,
         parameters=trained.parameters,
@@ -136,7 +137,7 @@ def run_job(job: VisionJob, watch: Watch | None = None) -> Record:
         curve=trained.curve,
         returns=None,
         seconds=time.perf_counter() - began,
-        measures=_measures(job, trained, y),
+        measures={DATA: data_facts(job.task, parts), **_measures(job, trained, y)},
     )
 
 
@@ -202,7 +203,7 @@ def _train_feedforward(job: VisionJob, split: Split, watch: Watch) -> TrainedIma
 
     def on_epoch(epoch: Epoch) -> None:
         nonlocal said
-        said = model.probabilities(_measured(split, epoch, job.training))
+        said = model.outputs(_measured(split, epoch, job.training))
         curve.append(_point(epoch, _drawn_accuracy(said, split), False, None))
         watch(curve[-1])
 
@@ -218,7 +219,7 @@ def _measured(split: Split, epoch: Epoch, training: Training) -> FloatArray:
 
 def _drawn_accuracy(said: FloatArray, split: Split) -> float:
     """Return the accuracy on the same few images for every epoch, so that a curve has no jump."""
-    return _accuracy(said[:CURVE_IMAGES], split.y_test[:CURVE_IMAGES])
+    return score(said[:CURVE_IMAGES], split.y_test[:CURVE_IMAGES])
 
 
 def _viewed(step: Step, views: Views) -> Step:
@@ -258,7 +259,3 @@ def _point(epoch: Epoch, accuracy: float, is_eqprop: bool, cosine: float | None)
         unsettled=epoch.unsettled,
         cosine=cosine,
     )
-
-
-def _accuracy(probabilities: FloatArray, labels: IntArray) -> float:
-    return float((probabilities.argmax(axis=1) == labels).mean())

@@ -11,7 +11,7 @@ from engine.couplings.readout import SoftmaxReadout
 from engine.couplings.window import Window
 from engine.errors import EngineError
 from engine.model.network import Layer, Network
-from experiments.contest.baselines import BENDS, TorchClassifier, draw_uniformly
+from experiments.contest.baselines import BENDS, TorchLearner, draw_uniformly
 from experiments.tasks import Image
 
 
@@ -73,7 +73,7 @@ class _AsPlanes(torch.nn.Module):
         return x.reshape(len(x), *self._image).permute(0, 3, 1, 2)
 
 
-class FeedForwardImages(TorchClassifier):
+class FeedForwardImages(TorchLearner):
     """The layers of a convolutional network as a feed-forward one: the same kernels, strides and
     channels, the same activation, the same softmax over all of the last layer.
     """

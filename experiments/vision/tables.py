@@ -11,6 +11,7 @@ from experiments.contest.summary import ContestSummary, TaskSummary
 from experiments.records import Record
 from experiments.reporting.document import Badge, Cell, Cited, Table
 from experiments.reporting.number_text import NONE, number, percent, points, setting
+from experiments.vision.choices import VISION_TASKS
 from experiments.vision.published import PUBLISHED
 from experiments.vision.roster import BACKPROP, BPTT, EQPROP
 
@@ -47,6 +48,11 @@ def headline_table(summary: ContestSummary) -> Table:
         "minus backprop with the same layers, in percentage points, paired by seed.",
         text_columns=2,
     )
+
+
+def has_published(summary: ContestSummary) -> bool:
+    """Tell whether there is more than a user's own images."""
+    return not summary.tasks or any(task.name in VISION_TASKS for task in summary.tasks)
 
 
 def published_table(summary: ContestSummary, runs: Runs) -> Table:

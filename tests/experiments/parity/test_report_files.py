@@ -229,7 +229,7 @@ def test_runs_without_curves_leave_their_plots_out(tmp_path):
 def test_a_lonely_baseline_is_not_called_the_better_one():
     records = [r for r in make_records(["digits"]) if r.contestant != "backprop_looped"]
     summary = summarise(records, {})
-    document = build_document(summary, arrange_runs(records), {}, COMMAND, MACHINE)
+    document = build_document(PARITY, summary, arrange_runs(records), {}, COMMAND, MACHINE)
     bullets = document.sections[-1].blocks[0].items
     assert "the only one that ran" in bullets[-1]
     assert not any("works against EqProp" in item for item in bullets)

@@ -155,7 +155,7 @@ def test_separator_header_index_and_label_are_found_out(tmp_path, text, name, la
 
 def test_an_index_that_is_left_out_is_said_and_another_first_column_stays(tmp_path):
     task, *_ = read(tmp_path, table_text(",", ("id", "a", "b", "c", "kind"), index=1))
-    assert "index column 1 ('id') left out" in task.note
+    assert "column 1 ('id') left out" in task.note
     task, *_ = read(tmp_path, table_text(",", ("hour", "a", "b", "c", "kind"), index=1))
     assert task.inputs == 4
     assert "left out" not in task.note
