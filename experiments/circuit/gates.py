@@ -43,15 +43,15 @@ class Gates:
     def tables(self) -> tuple[Table, Table]:
         """Return what the core is and takes, and its product beside that of op-count tables."""
         made, (weights, traces) = self.synthesis, self.memory_bits
+        bits = weights + traces
+        cell = shipped_technologies()[BASE].price_at("area", "memory_bit", self._words)
         size = (
             ("cells", f"{sum(made.cells.values()):,}"),
             ("area of the cells", f"{made.area_um2:,.0f} um2"),
             ("leakage", f"{made.leakage_nw:.3g} nW"),
             ("longest path", f"{made.delay_ps / 1000:.2f} ns"),
+            (f"beside them: memories of {bits:,} bits, {BASE}", _area(cell, bits)),
         )
-        bits = weights + traces
-        cell = shipped_technologies()[BASE].price_at("area", "memory_bit", self._words)
-        size += ((f"beside them: memories of {bits:,} bits, {BASE}", _area(cell, bits)),)
         rows = tuple((name, value, "") for name, value in size)
         rows += tuple(
             (

@@ -44,7 +44,7 @@ class Design:
     def network(self, task: Task) -> Network:
         """Return the circuit, with the smallest conductance of its devices."""
         least = self.largest(task) / self.window
-        return circuit(task.inputs, self.hidden, task.classes, least)
+        return circuit(task.inputs, self.hidden, task.classes, g_min=least)
 
 
 @dataclass(frozen=True)
