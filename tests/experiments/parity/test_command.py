@@ -169,7 +169,7 @@ def test_help_explains_every_option(capsys):
     usage, _, options = text.partition("\noptions:\n")
     explained = re.findall(r"^  (?:-h, )?(--[\w-]+)(?: [A-Z. \[\]]+)?\s+[a-z.]", options, re.M)
     assert set(explained) == set(re.findall(r"(--[\w-]+)", usage)) | {"--help"}
-    assert len(explained) == 11
+    assert len(explained) == 12
     for name in TASKS:
         assert name in text
 
