@@ -9,7 +9,7 @@ import numpy as np
 from engine import Network, Params, Relaxation, Training, evaluate, fit, initial_params
 from engine.backend import Backend
 from experiments.circuit.mismatch import Mismatch, MismatchedCircuit, draw_mismatch
-from experiments.circuit.recipe import TOTAL, circuit, settings
+from experiments.circuit.recipe import TOTAL, circuit, depth_of, settings
 from experiments.tasks import Split, Task
 
 LARGEST = 5.0
@@ -44,7 +44,7 @@ class Design:
     def network(self, task: Task) -> Network:
         """Return the circuit, with the smallest conductance of its devices."""
         least = self.largest(task) / self.window
-        return circuit(task.inputs, self.hidden, task.classes, least)
+        return circuit(task.inputs, self.hidden, task.classes, g_min=least)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,9 @@ class Study:
         self.seed, self._most = seed, design.largest(task)
         self.network = design.network(task)
         self._start = initial_params(self.network, np.random.default_rng(seed))
-        self._training: Training = settings(self._start, design.epochs, design.batch_size, seed)
+        self._training: Training = settings(
+            self._start, design.epochs, design.batch_size, seed, depth_of(design.hidden).rate
+        )
         self.ideal: Params | None = None
 
     def train_ideally(self, watch: Watch | None = None) -> None:

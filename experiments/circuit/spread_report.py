@@ -15,6 +15,7 @@ from experiments.reporting.number_text import percent, points
 from experiments.reporting.plot_style import (
     BLUE,
     DASHED,
+    GRID,
     STYLE,
     VERMILION,
     add_legend,
@@ -90,7 +91,8 @@ def draw_spread(outcomes: list[Outcome]) -> bytes:
             others = [other for other in KINDS if other != kind]
             alone = [o for o in outcomes if not any(getattr(o.specimen, x) for x in others)]
             _draw_kind(axes, kind, alone)
-        add_legend(figure, [(WAYS[way], look.colour, look.dashes) for way, look in LOOKS.items()])
+        entries = [(WAYS[way], look.colour, look.dashes) for way, look in LOOKS.items()]
+        add_legend(figure, [*entries, ("from the worst to the best", GRID, "area")])
         return to_png(figure)
 
 

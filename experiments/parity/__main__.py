@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     add_settings(parser)
     add_device(parser)
     add("--no-controls", action="store_true", help="leave the four controls out")
-    add("--circuits", action="store_true", help="EqProp on circuits too; images take minutes")
+    add("--circuits", action="store_true", help="let circuits take part too; images take minutes")
     add_out(parser, "results/parity")
     add("--fresh", action="store_true", help="repeat runs that are already in the folder")
     add_workers(parser, "runs")

@@ -44,7 +44,7 @@ class CircuitSettings:
     hidden: tuple[int, ...] = (64,)
     epochs: int = 20
     batch_size: int = 32
-    lr: float = recipe.RATE
+    lr: float = recipe.SHALLOW.rate
     input_amplification: float = recipe.INPUT_AMPLIFICATION
     total: float = recipe.TOTAL
     data: str = ""
@@ -58,7 +58,7 @@ class CircuitSettings:
 CHOSEN = {
     "digits": CircuitSettings((128,)),
     "mnist": CircuitSettings((512,), epochs=10),
-    "fashion_mnist": CircuitSettings((512, 256), epochs=6),
+    "fashion_mnist": CircuitSettings((512, 256), epochs=6, lr=recipe.DEEP.rate),
 }
 """Of other tasks it is what `CircuitSettings` has."""
 
@@ -109,7 +109,7 @@ def _run(job: CircuitJob, watch: Watch) -> Record:
     split = task.load(job.seed).joined()
     network = recipe.circuit(task.inputs, chosen.hidden, task.classes)
     params = initial_params(network, np.random.default_rng(job.seed))
-    training = recipe.settings(params, chosen.epochs, chosen.batch_size, job.seed)
+    training = recipe.settings(params, chosen.epochs, chosen.batch_size, job.seed, chosen.lr)
     backend = NumbaBackend(network, params)
     curve: list[EpochPoint] = []
 

@@ -16,6 +16,8 @@ from tests.adapters.spice_cases import SETTLED, drawn, needs_ngspice
 
 THERMAL_V = 1.380649e-23 * 300.15 / 1.602176634e-19
 """Of ngspice, at 27 degrees Celsius."""
+EMISSION = 2.0
+SIGNS = {"relu": 1.0, "mirrored_relu": -1.0, "linear": 0.0}
 
 
 def specimen(
@@ -186,20 +188,19 @@ def test_a_spread_of_saturation_currents_is_one_of_thresholds() -> None:
     params, x, _ = drawn(8, 4, 8, 3)
     network = params.network
     saturation = 1e-9 * np.exp(np.random.default_rng(1).normal(0.0, 2.0, network.units))
-    parts = Parts("shockley", emission=2.0)
+    parts = Parts("shockley", emission=EMISSION)
     netlist = _with_saturation(write_netlist(params, x, parts=parts), network, saturation)
     volts = run_netlist(netlist, network)
     for sample, measured in zip(x[:, None], volts, strict=True):
-        thresholds = np.zeros(network.units)
-        for _ in range(60):
-            state = equilibrium(params, thresholds, sample, np.zeros((1, 3)), 0.0)
-            for layer in network.layers[:-1]:
+        state, thresholds = np.zeros((1, network.units)), np.zeros(network.units)
+        for _ in range(150):
+            for layer in network.layers:
                 drive, total = met(params, layer, sample, state)
-                here = network.columns[layer.name]
-                sign = {"relu": 1.0, "mirrored_relu": -1.0}[layer.activation]
-                scale = 2.0 * THERMAL_V
-                held = _held_by_diode(sign * drive[0], total, saturation[here], scale)
-                thresholds[here] = sign * held
+                here, sign = network.columns[layer.name], SIGNS[layer.activation]
+                state[:, here] = drive / total
+                if sign:
+                    held = _held_by_diode(sign * drive[0], total, saturation[here])
+                    state[:, here] = thresholds[here] = sign * held
         mismatch = Mismatch(np.ones(network.size), thresholds)
         backend = MismatchedCircuit(network, params, mismatch)
         found = backend.settle(backend.clamp(sample), 0.0, SETTLED)
@@ -207,14 +208,12 @@ def test_a_spread_of_saturation_currents_is_one_of_thresholds() -> None:
         assert np.abs(found.state[0][thresholds < 0.0]).max() > 0.3  # far from an ideal diode
 
 
-def _held_by_diode(
-    drive: FloatArray, total: FloatArray, saturation: FloatArray, scale: float
-) -> FloatArray:
-    """Solve `total v - drive = I_S (exp(-v / scale) - 1)` for each node by bisection."""
+def _held_by_diode(drive: FloatArray, total: FloatArray, saturation: FloatArray) -> FloatArray:
+    """Solve `total v - drive = I_S (exp(-v / n V_T) - 1)` for each node by bisection."""
     low, high = np.full_like(drive, -3.0), drive / total + 3.0
-    for _ in range(100):
+    for _ in range(60):
         middle = (low + high) / 2
-        too_high = total * middle - drive > saturation * np.expm1(-middle / scale)
+        too_high = total * middle - drive > saturation * np.expm1(-middle / (EMISSION * THERMAL_V))
         low, high = np.where(too_high, low, middle), np.where(too_high, middle, high)
     return low
 
@@ -237,7 +236,7 @@ def _with_saturation(netlist: str, network: Network, saturation: FloatArray) -> 
     for node, place in _diodes(network).items():
         netlist, count = re.subn(rf"^(D.*\b{node}\b.*) bend$", rf"\1 {node}d", netlist, flags=re.M)
         assert count == 1
-        models.append(f".model {node}d D(IS={saturation[place]:.17g} N=2)")
+        models.append(f".model {node}d D(IS={saturation[place]:.17g} N={EMISSION})")
     return netlist.replace(model[0], "\n".join(models))
 
 
