@@ -15,7 +15,7 @@ from experiments.options import EXIT_CODES, command_parser, parse
 from experiments.shell import guarded, make_console
 from experiments.tasks import TaskError
 
-COMMANDS = ("train", "spice", "verilog")
+COMMANDS = ("train", "spice", "transient", "verilog")
 """The modules there may be."""
 
 
