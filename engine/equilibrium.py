@@ -10,7 +10,7 @@ from engine.arrays import Array, BoolArray, FloatArray, IntArray
 from engine.border import checked
 from engine.errors import DivergenceError, EngineError, check_count
 
-Solver = Literal["fixed_point", "alternating", "sweeps", "anderson"]
+Solver = Literal["fixed_point", "alternating", "sweeps", "anderson", "ode"]
 
 
 @checked
@@ -24,6 +24,8 @@ class Relaxation:
     free, and downwards when nudged. `alternating` has two turns, one for each half of the layers.
     All turns together count as one step, and `T` is what they do. `anderson` mixes the last
     `memory` plain steps of every sample, and takes one where the mixture raised the residual.
+    `ode` integrates how the network settles in time (`engine.model.continuous`); its steps are
+    evaluations of `T`, of which it takes hundreds.
     """
 
     max_steps: int = 30
@@ -57,6 +59,14 @@ class Relaxation:
         if self.damping != 1.0 and self.solver != "fixed_point":
             raise EngineError(f"damping belongs to solver 'fixed_point', not to '{self.solver}'.")
         check_count("memory", self.memory)
+        if self.displaced and self.solver == "ode":
+            raise EngineError("solver 'ode' integrates states: it iterates no displacement.")
+
+    def displaces(self, possible: bool) -> bool:
+        """Return whether it iterates displacements where a backend can (`possible`)."""
+        if self.displaced is None:
+            return possible and self.solver != "ode"
+        return self.displaced
 
     def nudged(self, beta: float, rounding: float = 0.0) -> "Relaxation":
         """Return the same with a tolerance in proportion to `|beta|`.
@@ -135,6 +145,8 @@ class Equilibrium:
     """State of another phase, whose contribution `accumulate` takes away."""
     gap: FloatArray | None = None
     """How far it lies from its opposite, where that is known better than from the two states."""
+    times: FloatArray | None = None
+    """When each sample settled, where it was integrated in time: in time constants."""
 
     def against(self, other: "Equilibrium") -> "Equilibrium":
         """Return the same, to be accumulated minus `other`."""
@@ -163,7 +175,7 @@ class Equilibrium:
 
     def _optional(self) -> dict[str, Any]:
         """Return the arrays that not every equilibrium has, by name."""
-        names = ("displacement", "origin", "opposite", "gap")
+        names = ("displacement", "origin", "opposite", "gap", "times")
         return {name: part for name in names if (part := getattr(self, name)) is not None}
 
     def summary(self) -> str:

@@ -62,10 +62,16 @@ class Candidate:
 
     def settling(self, solver: str = "fixed_point", damping: float = 1.0) -> Relaxation:
         """Return a relaxation that leads to the tolerance."""
-        return Relaxation(400, self.tolerance, solver, damping)  # type: ignore[arg-type]
+        steps = 100_000 if solver == "ode" else 400
+        return Relaxation(steps, self.tolerance, solver, damping)  # type: ignore[arg-type]
 
 
-PLAIN_STEPS = {"anderson": "the scalar reference judges by plain steps only"}
+PLAIN_STEPS = {
+    "anderson": "the scalar reference judges by plain steps only",
+    "ode": "the scalar reference judges by plain steps only",
+}
+IN_DOUBLE = {"overflow of ode": "it integrates in double, where no float32 overflows"}
+ON_DEVICE = {"ode": "torch steps tensors where they lie, and scipy integrates arrays of numpy"}
 DOUBLE_SUMS = {"overflow": "the scalar reference sums in double, where no float32 overflows"}
 BY_BLAS = {"bits": "BLAS sums a row in an order that depends on the rows beside it"}
 FLOAT32 = {"dtype": np.float32, "tolerance": 2e-6, "error": 2e-5}
@@ -73,6 +79,7 @@ FLOAT64 = {"dtype": np.float64, "tolerance": 1e-11, "error": 1e-9}
 
 WHOLE_STEPS = {
     "anderson": "a substrate has no memory for earlier steps",
+    "ode": "a substrate steps by its clock; how a crossbar settles is integrated for its bill",
     "alternating": "a substrate updates all units at once",
     "sweeps": "a substrate updates all units at once",
     "displaced": "a substrate has no word for the drive of its free state",
@@ -99,11 +106,15 @@ def masked_torch(network: Network, params: Params) -> TorchBackend:
 CANDIDATES = (
     Candidate("reference-32", ReferenceBackend, **FLOAT32, unsupported=PLAIN_STEPS | DOUBLE_SUMS),
     Candidate("reference-64", ReferenceBackend, **FLOAT64, unsupported=PLAIN_STEPS),
-    Candidate("numba-32", NumbaBackend, **FLOAT32),
+    Candidate("numba-32", NumbaBackend, **FLOAT32, unsupported=IN_DOUBLE),
     Candidate("numba-64", NumbaBackend, **FLOAT64),
-    Candidate("torch-32", partial(TorchBackend, device="cpu"), **FLOAT32, unsupported=BY_BLAS),
-    Candidate("torch-64", partial(TorchBackend, device="cpu"), **FLOAT64, unsupported=BY_BLAS),
-    Candidate("torch-masked", masked_torch, **FLOAT64, unsupported=BY_BLAS),
+    Candidate(
+        "torch-32", partial(TorchBackend, device="cpu"), **FLOAT32, unsupported=ON_DEVICE | BY_BLAS
+    ),
+    Candidate(
+        "torch-64", partial(TorchBackend, device="cpu"), **FLOAT64, unsupported=ON_DEVICE | BY_BLAS
+    ),
+    Candidate("torch-masked", masked_torch, **FLOAT64, unsupported=ON_DEVICE | BY_BLAS),
     Candidate(
         "digital",
         partial(DigitalBackend, config=WIDE),

@@ -20,6 +20,7 @@ from engine.compiled.reader import NetworkReader
 from engine.compiled.reading import softmax_errors
 from engine.compiled.threads import row_blocks, run_blocks
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
+from engine.model.continuous import settle_in_time
 from engine.model.network import Network
 from engine.model.params import Params
 
@@ -59,7 +60,7 @@ class NumbaBackend(Backend):
 
     def reader(self, relaxation: Relaxation) -> Reader | None:
         """Return what reads with weights that are packed once, if no subclass changes a step."""
-        plain = relaxation.solver != "anderson" and not relaxation.displaced
+        plain = relaxation.solver not in ("anderson", "ode") and not relaxation.displaced
         if type(self) is not NumbaBackend or not plain:
             return None
         self.network.turns(relaxation.solver, nudged=False)  # refuses halves that there are not
@@ -76,6 +77,8 @@ class NumbaBackend(Backend):
     def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
+        if relaxation.solver == "ode":
+            return settle_in_time(self._params, clamped, beta, relaxation, start)
         # Its own, whatever a subclass makes of a plan.
         (found,) = NumbaBackend._relax(self, clamped, (((beta,), relaxation),), start)
         return found
@@ -84,6 +87,8 @@ class NumbaBackend(Backend):
         self, clamped: Clamped, plan: Plan, start: FloatArray | None
     ) -> Sequence[Equilibrium]:
         """Relax all stages of a block of samples on one core, the betas of a stage side by side."""
+        if any(relaxation.solver == "ode" for _, relaxation in plan):
+            return super()._relax(clamped, plan, start)
         samples, held = len(clamped.drive), Held(clamped.drive, clamped.y, start)
         phases = Phases(self._params, self._tables, plan, held, self._rooms(plan, samples))
         work = self._tables.work * sum(len(betas) for betas, _ in plan)

@@ -112,7 +112,7 @@ class Training:
     def phases(self, backend: Backend) -> Estimator:
         """Return the estimator of the next step on a backend, with what is `"auto"` resolved."""
         _, nudged = self.relaxations(backend)
-        displaced = backend.displaces if nudged.displaced is None else nudged.displaced
+        displaced = nudged.displaces(backend.displaces)
         recipe = self._named
         if not isinstance(self.beta, str):
             return phases_of(recipe, self.beta)

@@ -90,7 +90,7 @@ class CircuitJob:
         chosen = self.settings
         network = recipe.circuit(self.task.inputs, chosen.hidden, self.task.classes)
         params = initial_params(network, np.random.default_rng(0))
-        recipe.settings(params, chosen.epochs, chosen.batch_size, self.seed)
+        recipe.settings(params, chosen.epochs, chosen.batch_size, self.seed, chosen.lr)
 
     def run(self, watch: Watch | None = None) -> Record:
         """Train on training and validation together, and measure on the test part."""
