@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from engine.errors import EngineError
 from experiments.contest import finish
 from experiments.parity import command, contestants
 from experiments.parity.__main__ import main
@@ -175,7 +176,7 @@ def test_help_explains_every_option(capsys):
     usage, _, options = text.partition("\noptions:\n")
     explained = re.findall(r"^  (?:-h, )?(--[\w-]+)(?: [A-Z{].*?)??\s+[a-zA-Z'.]", options, re.M)
     assert set(explained) == set(re.findall(r"(--[\w-]+)", usage)) | {"--help"}
-    assert len(explained) == 19
+    assert len(explained) == 20
     for name in TASKS:
         assert name in text
 
@@ -259,3 +260,24 @@ def test_a_senseless_limit_of_seeds_is_refused(text, capsys):
     with pytest.raises(SystemExit):
         main(["--seeds", text])
     assert "argument --seeds: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("said", "ran"),
+    [
+        ((), {"digits": 3}),
+        (("--seeds", "2"), {"digits": 2}),
+        (("--tasks", "acrobot"), {"acrobot": 3}),
+    ],
+)
+def test_quick_leaves_out_what_is_not_asked_for(monkeypatch, tmp_path, said, ran):
+    seen = []
+
+    def note(jobs, folder, crew):
+        seen.extend(jobs)
+        raise EngineError("enough")
+
+    monkeypatch.setattr("experiments.parity.command.finish", note)
+    assert main(["--quick", *said, "--out", str(tmp_path)]) == 2
+    assert {job.task.name: len({j.seed for j in seen}) for job in seen} == ran
+    assert {job.contestant for job in seen} == set(CONTESTANTS)
