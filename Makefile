@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help parity vision hardware verify test check bench against fuzz mutants docs tree clean
+.PHONY: help parity vision hardware verify test check bench against fuzz mutants docs wheel tree clean
 help:            ## Show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -44,6 +44,17 @@ mutants: $(READY) ## Make small faults in the code and list those that no test n
 docs: $(READY)   ## Build the site: pages, tutorials and the reference, in build/site
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs/site docs build/site
 	@echo "The site is in build/site/index.html."
+
+# Without the extras a command says in one sentence what it lacks, and still helps.
+wheel: $(READY)  ## Install the wheel in a clean environment and use it from another folder
+	rm -rf build/wheel
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	$(PYTHON) -m venv build/wheel/env
+	build/wheel/env/bin/python -m pip install --quiet --constraint constraints.txt "settle[torch] @ file://$$(ls $(CURDIR)/build/wheel/*.whl)"
+	cd build/wheel && for name in $$(env/bin/python -c 'from settle.commands import commands; print(*commands())'); do \
+	  env/bin/settle $$name --help >/dev/null || exit 1; done
+	cd build/wheel && env/bin/settle fuzz --minutes 1 | grep -q 'settle\[dev\]'
+	cd build/wheel && env/bin/settle playground --out page && env/bin/settle parity --quick --out parity
 
 tree: $(READY)   ## Write docs/tree.md, the list of all files
 	$(BIN)/python -m experiments.tree
