@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help parity vision hardware verify test check bench against fuzz mutants tree clean
+.PHONY: help parity vision hardware verify test check bench against fuzz mutants docs tree clean
 help:            ## Show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -40,6 +40,10 @@ fuzz: $(READY)   ## Hunt for networks that do not behave as theory says, for fiv
 
 mutants: $(READY) ## Make small faults in the code and list those that no test notices
 	$(BIN)/python -m experiments.mutants $(ARGS)
+
+docs: $(READY)   ## Build the site: pages, tutorials and the reference, in build/site
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs/site docs build/site
+	@echo "The site is in build/site/index.html."
 
 tree: $(READY)   ## Write docs/tree.md, the list of all files
 	$(BIN)/python -m experiments.tree

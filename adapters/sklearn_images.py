@@ -53,9 +53,11 @@ def image_shape_of(setting: Any, seen: Image | None, features: int, square: bool
     return side, side, 1
 
 
-def conv_regression(image: Image, channels: Sequence[int], outputs: int) -> Network:
+def conv_regression(
+    image: Image, channels: Sequence[int], outputs: int, activation: str
+) -> Network:
     """Return a convolutional network whose outputs are tanh units inside the energy."""
-    seeing = conv_net(image, channels, outputs)
+    seeing = conv_net(image, channels, outputs, activation=activation)
     top = seeing.layers[-1].name
     return replace(
         seeing,

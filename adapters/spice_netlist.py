@@ -92,50 +92,64 @@ def write_netlist(
     Sources have the values of the first sample; the others are set one after the other, each with
     an operating point.
     """
-    network, parts = params.network, parts or Parts()
+    lines = circuit_lines(params, x[0], None if y is None else y[0], beta, parts or Parts())
+    targets = None if beta == 0.0 else y
+    lines += [f".options {TOLERANCES}", ".control", "set numdgt=16", "set width=80"]
+    for sample in range(len(x)):
+        lines += _operating_point(params.network, x, targets, sample)
+    return "\n".join([*lines, "quit", ".endc", ".end", ""])
+
+
+def circuit_lines(
+    params: Params, x: FloatArray, y: FloatArray | None, beta: float, parts: Parts
+) -> list[str]:
+    """Return the elements of a circuit, with the sources of one sample; no analysis."""
+    network = params.network
     check_circuit(network)
     if beta != 0.0 and y is None:
         raise SpiceError(f"a nudge of beta {beta} needs targets, but there are none.")
-    targets = None if beta == 0.0 else y
     lines = [f"* Settle: {_sizes(network)}, beta {beta:g}, {parts.diode} diodes"]
     for k, layer in enumerate(network.layers):
         about = f"n{k}_0 to n{k}_{layer.size - 1}, {layer.activation}"
         lines.append(f"* layer {k} ({layer.shape}): {about}")
-    lines += _sources(x[0], parts)
+    lines += _sources(x, parts)
     for name, squares in network.squares.items():
         lines += _resistors(network, name, squares.amplification, params[name], parts)
     lines += _amplifiers(network)
     for k, layer in enumerate(network.layers):
         lines += _nodes(k, layer, parts)
     lines += _biases(params)
-    if targets is not None:
-        lines += _nudges(network, targets[0], beta)
+    if beta != 0.0 and y is not None:
+        lines += _nudges(network, y, beta)
     if parts.diode == "shockley":
         lines.append(f".model bend D(IS={parts.saturation_a:.17g} N={parts.emission:.17g})")
-    lines += [f".options {TOLERANCES}", ".control", "set numdgt=16", "set width=80"]
-    for sample in range(len(x)):
-        lines += _operating_point(network, x, targets, sample)
-    return "\n".join([*lines, "quit", ".endc", ".end", ""])
+    return lines
 
 
 def run_netlist(text: str, network: Network) -> FloatArray:
     """Return the voltages `(samples, units)` that ngspice finds for what `write_netlist` wrote."""
-    program = find_ngspice()
     with TemporaryDirectory() as folder:
-        file = Path(folder, "circuit.cir")
-        file.write_text(text, encoding="ascii")
-        try:
-            run = subprocess.run(
-                [program, "-b", str(file)],
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE_S,
-                check=False,
-                cwd=folder,
-            )
-        except subprocess.TimeoutExpired:
-            raise SpiceError(f"ngspice found no operating point in {PATIENCE_S} s.") from None
-    return read_voltages(run.stdout, network, run.stderr)
+        printed, complaint = run_ngspice(text, Path(folder))
+    return read_voltages(printed, network, complaint)
+
+
+def run_ngspice(text: str, folder: Path) -> tuple[str, str]:
+    """Run a netlist in a folder; return what ngspice printed, and what it complained of."""
+    program = find_ngspice()
+    file = folder / "circuit.cir"
+    file.write_text(text, encoding="ascii")
+    try:
+        run = subprocess.run(
+            [program, "-b", str(file)],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+            cwd=folder,
+        )
+    except subprocess.TimeoutExpired:
+        raise SpiceError(f"ngspice did not come to an end in {PATIENCE_S} s.") from None
+    return run.stdout, run.stderr
 
 
 def read_voltages(printed: str, network: Network, complaint: str = "") -> FloatArray:

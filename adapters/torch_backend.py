@@ -40,6 +40,7 @@ class TorchBackend(Backend):
     takes its time for the first batch of each size.
     """
 
+    solvers = Backend.solvers - {"ode"}
     joins_phases: ClassVar[bool] = True
     remote: ClassVar[bool] = True
 

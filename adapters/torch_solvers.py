@@ -10,7 +10,7 @@ from typing import Protocol
 from adapters.torch_arrays import torch
 from adapters.torch_phase import Phase
 from engine.equilibrium import Relaxation
-from engine.errors import check_count
+from engine.errors import EngineError, check_count
 from engine.model.network import Network
 
 Tensor = torch.Tensor
@@ -208,6 +208,8 @@ class Anderson:
 
 def make_solver(network: Network, relaxation: Relaxation, like: Tensor) -> Solver:
     """Build the solver of a relaxation, for states of the shape and device of `like`."""
+    if relaxation.solver == "ode":
+        raise EngineError("torch has no solver 'ode': NumbaBackend integrates in time.")
     if relaxation.solver == "anderson":
         return Anderson(network, relaxation.memory, like, bool(relaxation.displaced))
     return FixedPoint(relaxation.damping)

@@ -10,7 +10,7 @@ from engine.arrays import Array, BoolArray, FloatArray, IntArray
 from engine.border import checked
 from engine.errors import DivergenceError, EngineError, check_count
 
-Solver = Literal["fixed_point", "alternating", "sweeps", "anderson"]
+Solver = Literal["fixed_point", "alternating", "sweeps", "anderson", "ode"]
 
 
 @checked
@@ -24,13 +24,20 @@ class Relaxation:
     free, and downwards when nudged. `alternating` has two turns, one for each half of the layers.
     All turns together count as one step, and `T` is what they do. `anderson` mixes the last
     `memory` plain steps of every sample, and takes one where the mixture raised the residual.
+    `ode` integrates how the network settles in time (`engine.model.continuous`); its steps are
+    evaluations of `T`, of which it takes hundreds.
     """
 
     max_steps: int = 30
+    """Steps after which a sample that still moves is left unsettled."""
     tolerance: float = 1e-4
+    """The largest change of a unit in one step at which a sample counts as settled."""
     solver: Solver = "fixed_point"
+    """How to step, as above."""
     damping: float = 1.0
+    """Share of a step that is taken, of `fixed_point` alone."""
     memory: int = 5
+    """Steps that `anderson` mixes."""
     displaced: bool | None = None
     """Whether to iterate the displacement `d = s - s0` from the state `s0` that it starts from:
 
@@ -52,6 +59,14 @@ class Relaxation:
         if self.damping != 1.0 and self.solver != "fixed_point":
             raise EngineError(f"damping belongs to solver 'fixed_point', not to '{self.solver}'.")
         check_count("memory", self.memory)
+        if self.displaced and self.solver == "ode":
+            raise EngineError("solver 'ode' integrates states: it iterates no displacement.")
+
+    def displaces(self, possible: bool) -> bool:
+        """Return whether it iterates displacements where a backend can (`possible`)."""
+        if self.displaced is None:
+            return possible and self.solver != "ode"
+        return self.displaced
 
     def nudged(self, beta: float, rounding: float = 0.0) -> "Relaxation":
         """Return the same with a tolerance in proportion to `|beta|`.
@@ -82,7 +97,9 @@ class Clamped:
     """
 
     x: Array
+    """Inputs `(samples, inputs)`."""
     y: Array | None
+    """Targets `(samples, outputs)`, where there are any."""
     drive: Any
     """dPhi/ds of the clamped couplings, in the array type of the backend."""
     version: int
@@ -113,10 +130,13 @@ class Equilibrium:
     """
 
     state: FloatArray
+    """`(samples, units)`, layer after layer."""
     steps: IntArray
     residual: FloatArray
     converged: BoolArray
+    """Whether the residual came down to the tolerance, `(samples,)`."""
     beta: float
+    """The nudge that it was looked for with; zero is the free phase."""
     displacement: FloatArray | None = None
     """How far it lies from its `origin`, where it was iterated as that: `state` is rounded."""
     origin: FloatArray | None = None
@@ -125,6 +145,8 @@ class Equilibrium:
     """State of another phase, whose contribution `accumulate` takes away."""
     gap: FloatArray | None = None
     """How far it lies from its opposite, where that is known better than from the two states."""
+    times: FloatArray | None = None
+    """When each sample settled, where it was integrated in time: in time constants."""
 
     def against(self, other: "Equilibrium") -> "Equilibrium":
         """Return the same, to be accumulated minus `other`."""
@@ -153,7 +175,7 @@ class Equilibrium:
 
     def _optional(self) -> dict[str, Any]:
         """Return the arrays that not every equilibrium has, by name."""
-        names = ("displacement", "origin", "opposite", "gap")
+        names = ("displacement", "origin", "opposite", "gap", "times")
         return {name: part for name in names if (part := getattr(self, name)) is not None}
 
     def summary(self) -> str:

@@ -65,6 +65,12 @@ def add_data(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--data", type=present_path, metavar="FILE", help=what)
 
 
+def add_label(parser: argparse.ArgumentParser) -> None:
+    """Declare `--label`, what is to be learned of that file."""
+    text = "its label: a column's name or number, or an array's name (found out)"
+    parser.add_argument("--label", metavar="NAME", help=text)
+
+
 def add_seeds(parser: argparse.ArgumentParser, count: int) -> None:
     """Declare `--seeds`, how many seeds are run: `count` if nothing is said."""
     text = f"seeds from {FIRST_SEED} on ({count})"
@@ -122,6 +128,17 @@ def positive_number(text: str) -> float:
         value = math.nan
     if not (math.isfinite(value) and value > 0.0):
         raise argparse.ArgumentTypeError(f"'{text[:MOST_DIGITS]}' is not a number above zero")
+    return value
+
+
+def fraction(text: str) -> float:
+    """Return a number between zero and one, for `type=` of an option."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.0 < value < 1.0:
+        raise argparse.ArgumentTypeError(f"'{text[:MOST_DIGITS]}' is not a number between 0 and 1")
     return value
 
 

@@ -11,8 +11,9 @@ from typing import Any
 class EpochPoint:
     """One epoch of a run.
 
-    `accuracy` is on the test part: it is drawn, and decides nothing. `cosine` is that of the
-    EqProp estimate with the autograd gradient on a fixed batch, where it was measured.
+    `accuracy`, or another score (`Record.metric`), is on the test part: it is drawn, and decides
+    nothing. `cosine` is that of the EqProp estimate with the autograd gradient on a fixed batch,
+    where it was measured.
     """
 
     epoch: int
@@ -45,6 +46,11 @@ class Record:
     seconds: float
     measures: dict[str, Any] = field(default_factory=dict)
     """What only some experiments look at, by name, as JSON can hold it."""
+    metric: str = "accuracy"
+    """What `accuracy` holds: that, or `r2` where a number is to be predicted."""
+    p_chance: float | None = None
+    """P-value of a run that is no better than the best constant answer, where `accuracy` and
+    `n_test` do not tell it."""
 
     @property
     def key(self) -> str:

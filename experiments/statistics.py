@@ -1,7 +1,13 @@
 """Is EqProp as good as its baseline? Paired statistics over seeds, and one verdict for each task.
 
 Both contestants see the same split for the same seed, so everything rests on the differences
-`d = accuracy of EqProp - accuracy of the baseline`, seed by seed, and on Student's t.
+`d = score of EqProp - score of the baseline`, seed by seed, and on Student's t. A score is an
+accuracy, or R² where a number is to be predicted.
+
+Who looks at the results more than once, and adds seeds while they are undecided, has as many
+chances of a wrong verdict as looks. With `looks`, the number that was planned before the first
+one, p-values are multiplied by it and intervals are as wide as that asks for (Bonferroni). This
+bounds the error of every verdict whenever one stops, for whatever the looks have in common.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +16,7 @@ from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special, stats
 
 from engine.arrays import FloatArray
 
@@ -37,7 +43,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracy of one contestant over seeds, in fractions.
+    """Score of one contestant over seeds, in fractions.
 
     `std` is the sample deviation, NaN for a single seed. `p_chance` is that of the worst seed.
     """
@@ -64,10 +70,12 @@ class PairedComparison:
     margin: float
     p_equivalence: float
     p_difference: float
+    spread: float = float("nan")
+    """The deviation that the tests reckon with: `difference_std`, or the least there can be."""
 
     @property
     def p_chance(self) -> float:
-        """P-value of the claim that every run of both contestants beats the majority class."""
+        """P-value of the claim that every run of both contestants beats the best constant."""
         return max(self.eqprop.p_chance, self.baseline.p_chance)
 
 
@@ -89,6 +97,7 @@ def compare(
     n_test: int | Sequence[int],
     majority_rate: float | Sequence[float],
     margin: float,
+    looks: int = 1,
 ) -> PairedComparison:
     """Compare paired accuracies, one pair for each seed, as fractions of `n_test` samples.
 
@@ -108,36 +117,50 @@ def compare(
     """
     first = _checked_accuracies("EqProp", eqprop)
     second = _checked_accuracies("Baseline", baseline)
-    if len(first) != len(second):
-        raise StatisticsError(
-            f"EqProp has {len(first)} accuracies and the baseline {len(second)}, expected pairs."
-        )
-    if not 0 < margin < 1:
-        raise StatisticsError(f"The margin is {margin}, expected a fraction between 0 and 1.")
+    _check_pairs(first, second)
     samples, rates = _checked_test_parts(n_test, majority_rate, len(first))
-    difference = first - second
-    interval, p_equivalence, p_difference = _test_difference(
-        difference, margin, 1 / int(samples.min())
+    scores = tuple(
+        Score(float(values.mean()), _sample_std(values), _p_of_chance(values, samples, rates))
+        for values in (first, second)
     )
-    return PairedComparison(
-        seeds=len(first),
-        eqprop=_score(first, samples, rates),
-        baseline=_score(second, samples, rates),
-        difference=float(difference.mean()),
-        difference_std=_sample_std(difference),
-        interval=interval,
-        margin=float(margin),
-        p_equivalence=p_equivalence,
-        p_difference=p_difference,
+    resolution = 1 / int(samples.min())
+    return _compared(first - second, scores, margin, resolution, (-1.0, 1.0), looks)
+
+
+def compare_r2(
+    eqprop: Sequence[float],
+    baseline: Sequence[float],
+    *,
+    n_test: Sequence[int],
+    p_chance: tuple[Sequence[float], Sequence[float]],
+    margin: float,
+    looks: int = 1,
+) -> PairedComparison:
+    """Compare paired values of R², with the p-values of chance of every run.
+
+    R² of `n` samples moves by `1 / n` when one of them is missed by a standard deviation: that is
+    taken for the least that differences can vary by.
+    """
+    first, second = _finite("EqProp", eqprop), _finite("Baseline", baseline)
+    _check_pairs(first, second)
+    samples, _ = _checked_test_parts(n_test, 1.0, len(first))
+    scores = tuple(
+        Score(float(values.mean()), _sample_std(values), float(max(p)))
+        for values, p in zip((first, second), p_chance, strict=True)
     )
+    resolution = 1 / int(samples.min())
+    return _compared(first - second, scores, margin, resolution, (-np.inf, np.inf), looks)
 
 
 def judge(
-    comparisons: Mapping[str, PairedComparison], significance: float = SIGNIFICANCE
+    comparisons: Mapping[str, PairedComparison],
+    significance: float = SIGNIFICANCE,
+    looks: int = 1,
 ) -> dict[str, Judgement]:
     """Give a verdict for each task, with Holm's correction over the tasks for each of three tests.
 
-    In this order, each at `significance` after correction:
+    The p-values are corrected for the number of `looks` before that. In this order, each at
+    `significance` after correction:
 
     1. A run, of either contestant, that is not above the majority class: *at chance*. Two networks
        that learned nothing are equal, and to beat one of them is no merit.
@@ -149,14 +172,27 @@ def judge(
     if not 0 < significance < 1:
         raise StatisticsError(f"The significance is {significance}, expected it between 0 and 1.")
     cases = list(comparisons.values())
-    equivalence = holm([case.p_equivalence for case in cases])
-    difference = holm([case.p_difference for case in cases])
-    chance = holm([case.p_chance for case in cases])
+    equivalence = holm([looks * case.p_equivalence for case in cases])
+    difference = holm([looks * case.p_difference for case in cases])
+    chance = holm([looks * case.p_chance for case in cases])
     judgements = {}
     for k, (task, case) in enumerate(comparisons.items()):
         p = (float(equivalence[k]), float(difference[k]), float(chance[k]))
         judgements[task] = Judgement(case, *p, verdict=_verdict(case, *p, significance))
     return judgements
+
+
+def planned_looks(most: int, first: int = 5, growth: float = 1.6) -> tuple[int, ...]:
+    """Return after how many seeds to look, such as 5, 8, 13, 21, 30: few looks cost little power.
+
+    Each has more seeds than the one before by a share; the last one has the most.
+    """
+    looks: list[int] = []
+    count = first
+    while count < most:
+        looks.append(count)
+        count = round(growth * count)
+    return (*looks, most)
 
 
 def holm(p_values: Sequence[float]) -> FloatArray:
@@ -188,12 +224,46 @@ def _verdict(
     return Verdict.UNDECIDED
 
 
-def _score(accuracies: FloatArray, samples: npt.NDArray[np.int64], rates: FloatArray) -> Score:
-    p_chance = max(
+def _compared(
+    difference: FloatArray,
+    scores: tuple[Score, ...],
+    margin: float,
+    resolution: float,
+    possible: tuple[float, float],
+    looks: int,
+) -> PairedComparison:
+    """Test differences, which are told apart in steps of `resolution` and lie where possible."""
+    if not 0 < margin < 1:
+        raise StatisticsError(f"The margin is {margin}, expected a fraction between 0 and 1.")
+    if looks < 1:
+        raise StatisticsError(f"There are {looks} looks, expected at least 1.")
+    eqprop, baseline = scores
+    std = _sample_std(difference)
+    spread = float("nan") if len(difference) == 1 else max(std, resolution)
+    interval, p_equivalence, p_difference = possible, 1.0, 1.0
+    if len(difference) > 1:
+        interval, p_equivalence, p_difference = _test_difference(difference, margin, spread, looks)
+    return PairedComparison(
+        seeds=len(difference),
+        eqprop=eqprop,
+        baseline=baseline,
+        difference=float(difference.mean()),
+        difference_std=std,
+        interval=interval,
+        margin=float(margin),
+        p_equivalence=p_equivalence,
+        p_difference=p_difference,
+        spread=spread,
+    )
+
+
+def _p_of_chance(
+    accuracies: FloatArray, samples: npt.NDArray[np.int64], rates: FloatArray
+) -> float:
+    return max(
         float(stats.binomtest(round(a * n), int(n), rate, alternative="greater").pvalue)
         for a, n, rate in zip(accuracies, samples, rates, strict=True)
     )
-    return Score(float(accuracies.mean()), _sample_std(accuracies), p_chance)
 
 
 def _sample_std(values: FloatArray) -> float:
@@ -201,17 +271,29 @@ def _sample_std(values: FloatArray) -> float:
 
 
 def _test_difference(
-    difference: FloatArray, margin: float, resolution: float
+    difference: FloatArray, margin: float, spread: float, looks: int
 ) -> tuple[tuple[float, float], float, float]:
     """Interval of the mean difference, p-value of equivalence, p-value of a difference."""
-    if len(difference) == 1:
-        return (-1.0, 1.0), 1.0, 1.0
-    mean, spread = float(difference.mean()), max(_sample_std(difference), resolution)
-    error, t = spread / np.sqrt(len(difference)), stats.t(len(difference) - 1)
-    reach = float(error * t.ppf((1 + CONFIDENCE) / 2))
-    p_equivalence = float(t.sf((margin - abs(mean)) / error))
-    p_difference = float(2 * t.sf(abs(mean) / error))
+    mean, error = float(difference.mean()), spread / np.sqrt(len(difference))
+    free = len(difference) - 1
+    reach = float(error * special.stdtrit(free, 1 - (1 - CONFIDENCE) / looks / 2))
+    p_equivalence = float(special.stdtr(free, (abs(mean) - margin) / error))
+    p_difference = float(2 * special.stdtr(free, -abs(mean) / error))
     return (mean - reach, mean + reach), p_equivalence, p_difference
+
+
+def _check_pairs(first: FloatArray, second: FloatArray) -> None:
+    if len(first) != len(second):
+        raise StatisticsError(
+            f"EqProp has {len(first)} accuracies and the baseline {len(second)}, expected pairs."
+        )
+
+
+def _finite(name: str, values: Sequence[float]) -> FloatArray:
+    scores = np.asarray(values, dtype=np.float64)
+    if scores.ndim != 1 or scores.size == 0 or not np.isfinite(scores).all():
+        raise StatisticsError(f"{name} has the scores {values}, expected finite numbers.")
+    return scores
 
 
 def _checked_accuracies(name: str, values: Sequence[float]) -> FloatArray:

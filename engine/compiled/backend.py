@@ -20,8 +20,12 @@ from engine.compiled.reader import NetworkReader
 from engine.compiled.reading import softmax_errors
 from engine.compiled.threads import row_blocks, run_blocks
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
+from engine.model.continuous import settle_in_time
 from engine.model.network import Network
 from engine.model.params import Params
+
+LESSONS = 2
+"""How many are kept for further steps: that of a whole batch, and of the last one of an epoch."""
 
 
 class NumbaBackend(Backend):
@@ -52,10 +56,11 @@ class NumbaBackend(Backend):
     def _load(self, params: Params) -> None:
         self._params = params.copy()
         self._tables = tables_of(self.network, params.theta.itemsize)  # refuses what it cannot run
+        self._lessons: dict[tuple[Plan, int], Lesson] = {}
 
     def reader(self, relaxation: Relaxation) -> Reader | None:
         """Return what reads with weights that are packed once, if no subclass changes a step."""
-        plain = relaxation.solver != "anderson" and not relaxation.displaced
+        plain = relaxation.solver not in ("anderson", "ode") and not relaxation.displaced
         if type(self) is not NumbaBackend or not plain:
             return None
         self.network.turns(relaxation.solver, nudged=False)  # refuses halves that there are not
@@ -72,6 +77,8 @@ class NumbaBackend(Backend):
     def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: FloatArray | None
     ) -> Equilibrium:
+        if relaxation.solver == "ode":
+            return settle_in_time(self._params, clamped, beta, relaxation, start)
         # Its own, whatever a subclass makes of a plan.
         (found,) = NumbaBackend._relax(self, clamped, (((beta,), relaxation),), start)
         return found
@@ -80,6 +87,8 @@ class NumbaBackend(Backend):
         self, clamped: Clamped, plan: Plan, start: FloatArray | None
     ) -> Sequence[Equilibrium]:
         """Relax all stages of a block of samples on one core, the betas of a stage side by side."""
+        if any(relaxation.solver == "ode" for _, relaxation in plan):
+            return super()._relax(clamped, plan, start)
         samples, held = len(clamped.drive), Held(clamped.drive, clamped.y, start)
         phases = Phases(self._params, self._tables, plan, held, self._rooms(plan, samples))
         work = self._tables.work * sum(len(betas) for betas, _ in plan)
@@ -127,10 +136,16 @@ class NumbaBackend(Backend):
         energy: float,
         cost: float,
     ) -> Learnt | None:
-        batch, into = Batch(x, y, start, energy, cost), Params(self.network, gradient)
-        lesson = Lesson(self._params, self._tables, plan, batch, into)
-        found = lesson.learn()
-        return None if found is None else (lesson.costs, found)
+        # Whoever takes the lesson has it alone: two threads may learn from one backend.
+        key = (plan, len(x))
+        lesson = self._lessons.pop(key, None)
+        if lesson is None:
+            lesson = Lesson(self._params, self._tables, plan, len(x))
+        found = lesson.learn(Batch(x, y, start, energy, cost), gradient)
+        while len(self._lessons) >= LESSONS:
+            self._lessons.pop(next(iter(self._lessons)), None)
+        self._lessons[key] = lesson
+        return found
 
     def _cost(self, clamped: Clamped, state: FloatArray) -> FloatArray:
         reading = self.network.reading
@@ -148,7 +163,7 @@ class NumbaBackend(Backend):
         read = self.network.of(self.network.readout.layer, state).reshape(rows, -1)
         error = read @ self._params[reading.link.block] + self._params[reading.bias]
         costs = np.empty(rows, self.dtype)
-        softmax_errors(error, clamped.y.reshape(rows, -1), costs)
+        softmax_errors(error, clamped.y.reshape(rows, -1), costs, 0, rows)
         if len(costs) > len(state):
             costs = costs.reshape(len(state), -1).sum(-1)
         return error, costs

@@ -7,7 +7,8 @@ from engine.arrays import FloatArray, IntArray
 from engine.compiled.addresses import address_of
 from engine.compiled.linking import calls_of
 from engine.compiled.lowering import Own, Tables
-from engine.compiled.products import new_edge, pack
+from engine.compiled.packing import new_room, pack_matrices
+from engine.compiled.products import new_edge
 from engine.compiled.program import Buffers, History, Program, Results
 from engine.compiled.registry import kinds_of
 from engine.model import dynamics
@@ -34,7 +35,7 @@ _NO_ROWS, _NO_SIZES = np.empty((0, 7), np.int64), np.empty(0, np.int64)
 
 def new_program(params: Params, tables: Tables) -> Program:
     """Return the network with its matrices packed, as the parameters are now."""
-    theta, room = params.theta, np.empty(tables.packed, params.theta.dtype)
+    theta, room = params.theta, new_room(params.theta, tables.packed)
     own, sizes, constants = _own_tables(tables.own, params)
     calls = calls_of(theta.dtype, len(tables.places) > 0)
     links = (tables.layers, tables.messages, tables.runs, tables.places)
@@ -43,11 +44,7 @@ def new_program(params: Params, tables: Tables) -> Program:
         compliance = np.empty(0, theta.dtype)
     told = (own, tables.ends, sizes, constants, compliance, tables.readout, calls)
     net = Program(theta, room, *links, *told)
-    for start, inner, columns, turned, place, scale in tables.matrices:
-        block = theta[start : start + inner * columns].reshape(inner, columns)
-        if scale != 1.0:
-            block = theta.dtype.type(scale) * block
-        pack(block.T if turned else block, room[place:])
+    pack_matrices(theta, tables.matrices, np.array(tables.scales, theta.dtype), room, 0, 1)
     return net
 
 

@@ -5,16 +5,23 @@ the classes of its arguments. The kernels lie in several files, so their caches 
 is named after the contents of all of them: an edit anywhere compiles anew what is used.
 """
 
+import gc
 import hashlib
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from numba import config, njit
 from numba.core import event
 from numba.core.caching import IndexDataCacheFile
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # where files are not locked in this way
+    fcntl = None  # type: ignore[assignment]
 
 PLAIN = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
 """Whether everything runs as plain Python, without the compiler."""
@@ -50,8 +57,52 @@ class _Notice(event.Listener):
         """Hear that it is done."""
 
 
+class _Pause(event.Listener):
+    """Lets nobody collect garbage while numba compiles: there is little, and a tenth of the time.
+
+    Numba compiles one function at a time, with those that it calls inside.
+    """
+
+    def __init__(self) -> None:
+        self._depth, self._collects = 0, False
+
+    def on_start(self, event: Any) -> None:
+        """Hear that numba begins to compile a function."""
+        if self._depth == 0:
+            self._collects = gc.isenabled()
+            gc.disable()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        """Hear that it is done, or has failed."""
+        self._depth -= 1
+        if self._depth == 0 and self._collects:
+            gc.enable()
+
+
 _notice = _Notice()
-event.register("numba:compile", _notice)
+for _listener in (_notice, _Pause()):
+    event.register("numba:compile", _listener)
+
+
+class SharedCodeFile(IndexDataCacheFile):
+    """The code of a function on disk, which processes that compile it at once write in turn."""
+
+    def save(self, key: Any, data: Any) -> None:
+        """Add the code for some types: two that read the index at once would share a file."""
+        with _alone(f"{self._index_path}.lock"):
+            super().save(key, data)
+
+
+@contextmanager
+def _alone(path: str) -> Iterator[None]:
+    """Hold other processes off; a file system without locks goes on without."""
+    with open(path, "wb") as file:
+        if fcntl is not None:
+            with suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
+        yield
+
 
 FOLDER = "kernels-"
 _CONTENTS = contents(*Path(__file__).parent.glob("*.py"))
@@ -73,16 +124,18 @@ def compiled(function: Callable[..., Any], *, allocates: bool = False, **options
 
 def inner(function: Callable[..., Any]) -> Any:
     """Compile a function that only compiled ones call: it gets no way in from Python."""
-    return compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return compiled(function, no_cpython_wrapper=True)
 
 
 def cached(function: Callable[..., Any], of: str, **options: Any) -> Any:
     """Compile with numba's `options`; the cache is that of files with the contents `of`.
 
-    Without the GIL, so that blocks of rows run on several cores at once.
+    Without the GIL, so that blocks of rows run on several cores at once, and without a way in from
+    C, which nobody takes: kernels that are called by their address have none in front of them.
     """
     kept = Path(function.__code__.co_filename).is_file()  # a function without a file has no cache
-    kernel: Any = njit(nogil=True, cache=kept, **options)(function)
+    options = {"nogil": True, "no_cfunc_wrapper": True} | options
+    kernel: Any = njit(cache=kept, **options)(function)
     if kept and not PLAIN:
         _move_cache(kernel._cache, of)
         _notice.kernels.add(function)
@@ -98,4 +151,4 @@ def _move_cache(cache: Any, of: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     cache._cache_path = str(folder)
     stamp = cache._impl.locator.get_source_stamp()
-    cache._cache_file = IndexDataCacheFile(str(folder), cache._impl.filename_base, stamp)
+    cache._cache_file = SharedCodeFile(str(folder), cache._impl.filename_base, stamp)

@@ -8,7 +8,7 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from engine.compiled.compiler import PLAIN, compiled, inner
-from engine.compiled.parts import copy, part
+from engine.compiled.parts import copy, part, part_of_row
 from engine.compiled.program import (
     ACTIVATION,
     HARD_SIGMOID,
@@ -49,18 +49,62 @@ def _rational_tanh(x: Any) -> Any:
     return -_ONE if y < -_ONE else y
 
 
-def _library_tanh(x: Any) -> Any:
-    return math.tanh(x)
+# In double precision tanh z = y / (y + 2) with y = exp 2z - 1 = 2^n q + (2^n - 1), where 2z =
+# n ln 2 + r and q = exp r - 1 is a series in r, whose relative error is below rounding: r <= 0.35.
+# There is no branch, so that it vectorises, and nothing cancels: z is positive.
+_SATURATES, _LOG2E_DOUBLE = 20.0, 1.0 / math.log(2.0)
+_LN2_TOP, _LN2_REST = 0.693147180369123816, 1.90821492927058770e-10  # the top has 32 bits
+_SHIFTER = 1.5 * 2.0**52
+"""A number is rounded to a whole one by adding this: its last bits then are that number."""
+_S2, _S3, _S4, _S5, _S6, _S7, _S8, _S9, _S10, _S11, _S12, _S13 = (
+    1.0 / math.factorial(k) for k in range(2, 14)
+)
+
+
+@intrinsic
+def _power_by_bits(_, shifted):
+    """Return 2^n in double precision from `n + _SHIFTER`."""
+
+    def generate(context, builder, signature, arguments):
+        word = context.get_value_type(types.int64)
+        whole = builder.bitcast(arguments[0], word)
+        exponent = builder.add(whole, word(1023))  # what lies above is shifted out
+        bits = builder.shl(exponent, word(52))
+        return builder.bitcast(bits, context.get_value_type(types.float64))
+
+    return types.float64(types.float64), generate
+
+
+def _power_plainly(shifted):
+    """Do the same without the compiler."""
+    return 2.0 ** (shifted - _SHIFTER)
+
+
+_power_of_two = _power_plainly if PLAIN else _power_by_bits
+
+
+def _exponential_tanh(x: Any) -> Any:
+    z = abs(x)
+    z = _SATURATES if z > _SATURATES else z  # false for NaN, which so passes through
+    shifted = 2.0 * z * _LOG2E_DOUBLE + _SHIFTER
+    n = shifted - _SHIFTER
+    r = 2.0 * z - n * _LN2_TOP - n * _LN2_REST
+    q = ((((_S13 * r + _S12) * r + _S11) * r + _S10) * r + _S9) * r + _S8
+    q = ((((((q * r + _S7) * r + _S6) * r + _S5) * r + _S4) * r + _S3) * r + _S2) * r * r + r
+    power = _power_of_two(shifted)
+    y = power * q + (power - 1.0)
+    t = y / (y + 2.0)
+    return -t if x < 0.0 else t
 
 
 def _tanh(x: Any) -> Any:
     """tanh in the precision of `x`; compiled code calls the overload below instead."""
-    return _rational_tanh(x) if isinstance(x, np.float32) else _library_tanh(x)
+    return _rational_tanh(x) if isinstance(x, np.float32) else _exponential_tanh(x)
 
 
 @overload(_tanh)
 def _tanh_of_type(x: Any) -> Any:
-    return _rational_tanh if x == types.float32 else _library_tanh
+    return _rational_tanh if x == types.float32 else _exponential_tanh
 
 
 @compiled
@@ -236,8 +280,8 @@ def find_anchor(layers, clamped, drive, compliance, first, stop, anchor):
     for i in range(first, stop):
         for k in range(len(layers)):
             offset, size = layers[k, OFFSET], layers[k, SIZE]
-            held, sent = part(clamped[i], offset, size), part(drive[i], offset, size)
-            out = part(anchor[i], offset, size)
+            held, sent = part_of_row(clamped, i, offset, size), part_of_row(drive, i, offset, size)
+            out = part_of_row(anchor, i, offset, size)
             for j in range(size):
                 h = sent[j] * compliance[offset + j] if len(compliance) > 0 else sent[j]
                 h += held[j]

@@ -1,30 +1,41 @@
 """A gradient in one piece: from the input of a batch to what each parameter learns.
 
-Cores share the rows of the batch until all are relaxed, then the rows of every matrix of the
-gradient. So they meet once, no sum depends on how many there are, and nothing is summed twice.
+Cores share the matrices that are packed, then the rows of the batch until all are relaxed, then the
+rows of every matrix of the gradient. No sum depends on how many there are, and nothing is summed
+twice. The work is in kernels (`engine.compiled.passage`); what they need is kept between steps.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.arrays import FloatArray
-from engine.compiled.clamping import add_input, bias_drive, packed_inputs
+from engine.arrays import FloatArray, IntArray
+from engine.compiled.buffers import new_buffers, new_program, new_results
+from engine.compiled.clamping import bias_drive
+from engine.compiled.linking import ways_of
 from engine.compiled.lowering import Tables
-from engine.compiled.phases import Held, Phases, rooms
-from engine.compiled.products import (
-    TURNED,
-    add_columns,
-    add_product,
-    new_edge,
-    pack,
-    packed_size,
-    symmetrise,
+from engine.compiled.packing import TABLE_COLUMNS, new_room, pack_matrices
+from engine.compiled.passage import (
+    COLUMNS,
+    ERROR,
+    FREE,
+    GAP,
+    INPUT_COLUMNS,
+    MIDDLE,
+    PRODUCT_COLUMNS,
+    SAMPLE,
+    SUM_COLUMNS,
+    Course,
+    Desk,
+    Matter,
+    correlate_rows,
+    relax_rows,
 )
-from engine.compiled.program import BIAS, PACKED_OUT
-from engine.compiled.reading import softmax_errors
+from engine.compiled.phases import equilibrium_of, turns_found
+from engine.compiled.products import TURNED, new_edge, packed_size, symmetrise
+from engine.compiled.program import Buffers, Stage
 from engine.compiled.threads import row_blocks, run_stages
-from engine.couplings.link import INPUT, ONE, Link
+from engine.couplings.link import INPUT, ONE
 from engine.equilibrium import Equilibrium, Plan
 from engine.model.network import Network
 from engine.model.params import Params
@@ -48,6 +59,7 @@ def can_learn(network: Network, plan: Plan) -> bool:
         and plan[0][0] == (0.0,)
         and len(plan[1][0]) == 1
         and bool(plan[1][1].displaced)
+        and all(relaxation.solver != "anderson" for _, relaxation in plan)
         and len(links) == len(network.couplings)
         and all(link.whole or link.source == ONE for link in links.values())
         and reading is not None
@@ -56,118 +68,184 @@ def can_learn(network: Network, plan: Plan) -> bool:
     )
 
 
+class _Seat(NamedTuple):
+    """The rows of a core, and room for what it computes."""
+
+    rows: slice
+    work: Buffers
+    packed: FloatArray
+    turned: FloatArray
+    edge: FloatArray
+
+
 class Lesson:
-    """The way of a batch through a plan to its gradient, for networks that `can_learn`."""
+    """The way of batches of a size through a plan to their gradients, for what `can_learn`.
 
-    def __init__(
-        self, params: Params, tables: Tables, plan: Plan, batch: Batch, gradient: Params
-    ) -> None:
-        self._network = network = params.network
-        self._batch, self._gradient, self._tables = batch, gradient, tables
-        samples, dtype = len(batch.x), params.theta.dtype
-        self._drive = np.empty((samples, network.units), dtype)
-        self._ended = rooms(network, tables, plan, samples, dtype)
-        held = Held(self._drive, batch.y, batch.start)
-        self._phases = Phases(params, tables, plan, held, self._ended)
-        self._bias, self._inputs = bias_drive(params), packed_inputs(params)
-        self._bias_out = params.theta[tables.readout[BIAS] :][: network.outputs]
-        self.costs = np.empty(samples, dtype)
-        self._errors = np.empty((samples, network.outputs), dtype)
-        sizes = {layer.name: layer.size for layer in network.layers}
-        self._gaps, self._middles = (
-            {name: np.empty((samples, size), dtype) for name, size in sizes.items()}
-            for _ in range(2)
-        )
-        macs = sum(link.macs for link in network.links.values())
-        self._blocks = row_blocks(samples, 3 * macs)
-        self._finite = [False] * len(self._blocks)
+    It holds for the parameters that it is given, whatever is written into them. Only one step at a
+    time may use it.
+    """
 
-    def learn(self) -> list[Equilibrium] | None:
-        """Fill the gradient; return how the phases went, or `None` if one is not finite."""
-        run_stages((self._relax, self._correlate), len(self._blocks))
-        if not all(self._finite):
+    def __init__(self, params: Params, tables: Tables, plan: Plan, samples: int) -> None:
+        self._params, self._tables, self._plan, self._samples = params, tables, plan, samples
+        network, theta = params.network, params.theta
+        self._network, self._dtype = network, theta.dtype
+        self._net = new_program(params, tables)
+        self._scales = np.array(tables.scales, self._dtype)
+        inputs, sources, self._inputs_size = _input_tables(network, theta.itemsize)
+        self._sources, self._inputs = sources, new_room(theta, self._inputs_size)
+        self._ones = np.ones(len(sources), self._dtype)
+        self._desk = _new_desk(network, plan, samples, inputs, self._dtype)
+        self._tied = [network.blocks[n] for n, link in network.links.items() if link.tied]
+        self._turns = [
+            turns_found(network, how.solver, nudged=betas[0] != 0.0) for betas, how in plan
+        ]
+        self._betas = [np.array(betas, self._dtype) for betas, _ in plan]
+        self._work = 3 * sum(link.macs for link in network.links.values())
+        self._seats: list[_Seat] = []
+
+    def learn(
+        self, batch: Batch, gradient: FloatArray
+    ) -> tuple[FloatArray, list[Equilibrium]] | None:
+        """Fill the gradient; return costs and equilibria, or `None` if one is not finite."""
+        blocks = row_blocks(self._samples, self._work)
+        if len(blocks) != len(self._seats):
+            self._seats = [self._new_seat(rows) for rows in blocks]
+        cores, finite = len(blocks), [False] * len(blocks)
+        matter, (free, nudged) = self._matter(batch), self._courses(_writable(batch.y))
+        desk = self._desk
+        if batch.start is not None:
+            desk = desk._replace(begin=_writable(batch.start))
+        batches = (desk.gaps, desk.middles, free.ended.state, matter.x, desk.errors)
+        seat = self._seats[0]
+        ways = ways_of(self._net, free.stage, seat.work, free.ended)
+
+        def pack(core: int) -> None:
+            theta, net = self._params.theta, self._net
+            pack_matrices(theta, self._tables.matrices, self._scales, net.packed, core, cores)
+            pack_matrices(theta, self._sources, self._ones, self._inputs, core, cores)
+
+        def relax(core: int) -> None:
+            rows, work = self._seats[core][:2]
+            told = (ways, self._net, matter, desk, free, nudged, batch.start is not None)
+            finite[core] = relax_rows(*told, rows.start, rows.stop, work)
+
+        def correlate(core: int) -> None:
+            if all(finite):
+                room = self._seats[core][2:]
+                correlate_rows(self._net, desk, batches, gradient, core, cores, *room)
+
+        def mirror(core: int) -> None:
+            for block in self._tied:
+                symmetrise(gradient[block.span].reshape(block.shape), core, cores)
+
+        run_stages((pack, relax, correlate, mirror)[: 4 if self._tied else 3], cores)
+        if not all(finite):
             return None
-        for link in self._network.links.values():
-            if link.tied:
-                symmetrise(self._gradient[link.block])
-        return self._phases.found()
+        ends = zip((free, nudged), self._plan, strict=True)
+        whole = slice(0, self._samples)
+        found = [equilibrium_of(c.ended, whole, how, betas[0]) for c, (betas, how) in ends]
+        return matter.costs, found
 
-    def _relax(self, core: int) -> None:
-        """Take a block of rows to where its phases end, its errors and its displacements."""
-        rows = self._blocks[core]
-        self._send_input(rows)
-        self._phases.solve(rows)
-        self._read(rows)
-        free, nudged = self._ended
-        went = (part[rows] for end in self._ended for part in (end.residual, end.state))
-        self._finite[core] = all(np.isfinite(part).all() for part in went)
-        scale = self._drive.dtype.type(-self._batch.energy)  # E = G - Phi
-        for name, columns in self._network.columns.items():
-            np.multiply(nudged.moved[rows, columns], scale, out=self._gaps[name][rows])
-            middle = self._middles[name][rows]
-            np.add(nudged.state[rows, columns], free.state[rows, columns], out=middle)
-            middle /= 2
+    def _matter(self, batch: Batch) -> Matter:
+        number = self._dtype.type
+        costs, bias = np.empty(self._samples, self._dtype), bias_drive(self._params)
+        counts = number(-batch.energy), number(batch.cost)  # E = G - Phi
+        x, y = _writable(batch.x), _writable(batch.y)
+        return Matter(x, y, costs, bias, self._inputs, *counts)
 
-    def _send_input(self, rows: slice) -> None:
-        """Write the drive that no step changes."""
-        self._drive[rows] = self._bias
-        for link, packed in self._inputs:
-            first = self._network.columns[link.target].start
-            add_input(link, packed, self._batch.x, self._drive, first, rows)
+    def _courses(self, y: FloatArray) -> tuple[Course, Course]:
+        """Return both phases, with room of their own for where they end."""
+        network, desk, shape = self._network, self._desk, (self._samples, self._dtype)
+        free = new_results(network, *shape, for_drive=True, displaced=False)
+        nudged = new_results(network, *shape, for_drive=False, displaced=True)
+        nothing = desk.drive[:0]
+        stages = (
+            (desk.drive, y, self._betas[0], nothing, nothing),
+            (desk.anchor, y, self._betas[1], free.drive, free.state),
+        )
+        first, second = (
+            Course(
+                Stage(*held, *turns, refresh=False),
+                self._dtype.type(how.damping),
+                how.tolerance,
+                how.max_steps,
+                ended,
+            )
+            for held, turns, (_, how), ended in zip(
+                stages, self._turns, self._plan, (free, nudged), strict=True
+            )
+        )
+        return first, second
 
-    def _read(self, rows: slice) -> None:
-        """Write the errors and costs of the free states, by the packed matrix of the read-out."""
-        net, error = self._phases.net, self._errors[rows]
-        read = self._read_states(rows)
-        error[...] = self._bias_out
-        packed = net.packed[self._tables.readout[PACKED_OUT] :]
-        out, columns = error.reshape(-1), self._network.outputs
-        flat, edge = read.reshape(-1), new_edge(read.dtype)
-        add_product(flat, *read.shape, packed, out, columns, columns, edge)
-        softmax_errors(error, self._batch.y[rows], self.costs[rows])
-        error *= self._batch.cost
+    def _new_seat(self, rows: slice) -> _Seat:
+        """Return what a core needs for so many rows."""
+        work = new_buffers(self._network, self._tables, rows.stop - rows.start, self._dtype)
+        columns = max(int(self._desk.products[:, COLUMNS].max()), 1)
+        packed = np.empty(packed_size((self._samples, columns), self._dtype.itemsize), self._dtype)
+        turned = np.empty((TURNED, self._samples), self._dtype)
+        return _Seat(rows, work, packed, turned, new_edge(self._dtype))
 
-    def _read_states(self, rows: slice) -> FloatArray:
-        layer = self._network.readout.layer
-        free: FloatArray = self._ended[0].state
-        return np.ascontiguousarray(free[rows, self._network.columns[layer]])
 
-    def _correlate(self, core: int) -> None:
-        """Write a core's rows of every matrix of the gradient; the first core writes the rest."""
-        if not all(self._finite):
-            return
-        for link in self._network.links.values():
-            if link.source != ONE:
-                self._write_matrix(link, core)
-        if core == 0:
-            self._write_rest()
+def _new_desk(
+    network: Network, plan: Plan, samples: int, inputs: IntArray, dtype: np.dtype[Any]
+) -> Desk:
+    """Return the tables of a lesson, and room for batches of this size."""
+    late = network.late(plan[0][1].solver)
+    products, sums = _gradient_tables(network)
+    widths = (*[network.units] * 5, network.outputs)
+    return Desk(
+        inputs,
+        np.array([layer.name in late for layer in network.layers]),
+        products,
+        sums,
+        *(np.empty((samples, width), dtype) for width in widths),
+    )
 
-    def _write_matrix(self, link: Link, core: int) -> None:
-        """Write a core's rows of what a matrix learns; a tied one is made symmetric later."""
-        into, cores = self._gradient[link.block], len(self._blocks)
-        first, stop = (link.fan_in * (core + k) // cores for k in (0, 1))
-        into[first:stop] = 0
-        room = np.empty((TURNED, len(self.costs)), into.dtype), new_edge(into.dtype)
-        for a, b in self._sides(link):
-            packed = np.empty(packed_size(b.shape, b.itemsize), b.dtype)
-            pack(b, packed)
-            add_columns(a, first, stop, packed, b.shape[1], into.reshape(-1), *room)
 
-    def _sides(self, link: Link) -> list[tuple[FloatArray, FloatArray]]:
-        """Return the batches whose correlations a matrix learns (see `add_energy_difference`)."""
-        gaps, middles = self._gaps, self._middles
+def _input_tables(network: Network, itemsize: int) -> tuple[IntArray, IntArray, int]:
+    """Return where each matrix of the input drives, how it is packed, and the room they need."""
+    driven: list[tuple[int, ...]] = []
+    packed: list[tuple[int, ...]] = []
+    size = 0
+    for link in network.links.values():
         if link.source == INPUT:
-            return [(self._batch.x, gaps[link.target])]
-        one = gaps[link.source], middles[link.target]
-        return [one] if link.tied else [one, (middles[link.source], gaps[link.target])]
+            shape = (link.fan_in, link.fan_out)
+            driven.append((network.columns[link.target].start, *shape, size))
+            packed.append((network.blocks[link.block].start, *shape, False, size))
+            size += packed_size(shape, itemsize)
+    return _table(driven, INPUT_COLUMNS), _table(packed, TABLE_COLUMNS), size
 
-    def _write_rest(self) -> None:
-        """Write what biases and the read-out learn."""
-        for link in self._network.links.values():
-            if link.source == ONE:
-                sums = self._gaps[link.target].sum(0)
-                self._gradient[link.block][...] = sums.reshape(-1, link.fan_out).sum(0)
-        reading: Any = self._network.reading
-        read = self._read_states(slice(0, len(self.costs)))
-        np.dot(read.T, self._errors, out=self._gradient[reading.link.block])
-        self._errors.sum(0, out=self._gradient[reading.bias])
+
+def _gradient_tables(network: Network) -> tuple[IntArray, IntArray]:
+    """Return the products that matrices learn (see `add_energy_difference`), and what biases do."""
+    products: list[tuple[int, ...]] = []
+    sums: list[tuple[int, ...]] = []
+    for link in network.links.values():
+        place, to = network.blocks[link.block].start, network.columns[link.target].start
+        block = (link.fan_in, link.fan_out, place)
+        if link.source == ONE:
+            width = network.sizes[link.target]
+            sums.append((GAP, to, width, link.fan_out, place))
+        elif link.source == INPUT:
+            products.append((SAMPLE, 0, GAP, to, *block, True))
+        else:
+            from_ = network.columns[link.source].start
+            products.append((GAP, from_, MIDDLE, to, *block, True))
+            if not link.tied:
+                products.append((MIDDLE, from_, GAP, to, *block, False))
+    reading, read = network.reading, network.columns[network.readout.layer].start
+    assert reading is not None
+    assert reading.link is not None
+    shape, place = (reading.link.fan_in, network.outputs), network.blocks[reading.link.block].start
+    products.append((FREE, read, ERROR, 0, *shape, place, True))
+    sums.append((ERROR, 0, network.outputs, network.outputs, network.blocks[reading.bias].start))
+    return _table(products, PRODUCT_COLUMNS), _table(sums, SUM_COLUMNS)
+
+
+def _writable(array: FloatArray) -> FloatArray:
+    """Return an array of the kind that the kernels are compiled for, which may be written into."""
+    return array if array.flags.writeable else array.copy()
+
+
+def _table(rows: list[tuple[int, ...]], columns: int) -> IntArray:
+    return np.array(rows, np.int64).reshape(-1, columns)

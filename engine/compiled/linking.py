@@ -4,14 +4,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import typeof, types
+from numba import from_dtype, typeof, types
 
 from engine.arrays import IntArray
 from engine.compiled.addresses import address_of, array_of
-from engine.compiled.functions import bend, bend_further
+from engine.compiled.functions import bend, bend_further, find_anchor
 from engine.compiled.products import add_product
-from engine.compiled.program import Buffers, Program, Stage
-from engine.compiled.relaxation import take_step
+from engine.compiled.program import Buffers, Program, Results, Stage
+from engine.compiled.reading import softmax_errors
+from engine.compiled.relaxation import take_damped_steps, take_step
 from engine.compiled.windows import Windows, send_back, send_on
 
 
@@ -31,6 +32,8 @@ def calls_of(dtype: np.dtype[Any], windows: bool) -> IntArray:
 
 
 _steps: dict[np.dtype[Any], int] = {}
+_solvers: dict[np.dtype[Any], int] = {}
+_ways: dict[np.dtype[Any], IntArray] = {}
 
 
 def step_at(net: Program, stage: Stage, work: Buffers) -> int:
@@ -42,3 +45,28 @@ def step_at(net: Program, stage: Stage, work: Buffers) -> int:
         kinds = (typeof(net), typeof(stage), typeof(work), types.intp, types.boolean)
         _steps[net.theta.dtype] = address_of(take_step, kinds)
     return _steps[net.theta.dtype]
+
+
+def solver_at(net: Program, stage: Stage, work: Buffers, ended: Results) -> tuple[int, int]:
+    """Return where the solver that takes damped steps lies, and the step."""
+    dtype, step = net.theta.dtype, step_at(net, stage, work)
+    if dtype not in _solvers:
+        told = (typeof(net), typeof(stage), array_of(dtype, 2), types.intp, typeof(work))
+        limits = (from_dtype(dtype), types.float64, types.int64, typeof(ended))
+        _solvers[dtype] = address_of(take_damped_steps, (types.intp, *told, *limits))
+    return _solvers[dtype], step
+
+
+def ways_of(net: Program, stage: Stage, work: Buffers, ended: Results) -> IntArray:
+    """Return the addresses that a lesson calls (`engine.compiled.passage`), for this precision."""
+    dtype = net.theta.dtype
+    if dtype not in _ways:
+        batch, numbers, whole = array_of(dtype, 2), array_of(dtype, 1), types.intp
+        anchored = (array_of(np.int64, 2), batch, batch, numbers, whole, whole, batch)
+        found = (
+            *solver_at(net, stage, work, ended),
+            address_of(find_anchor, anchored),
+            address_of(softmax_errors, (batch, batch, numbers, whole, whole)),
+        )
+        _ways[dtype] = np.array(found, np.int64)
+    return _ways[dtype]

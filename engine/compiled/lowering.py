@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.arrays import IntArray
+from engine.compiled.packing import TABLE_COLUMNS
 from engine.compiled.products import packed_size
 from engine.compiled.program import (
     FAN_IN,
@@ -37,7 +38,10 @@ class Tables(NamedTuple):
     offsets: IntArray
     """Where those layers begin in a state."""
     readout: IntArray
-    matrices: tuple["Matrix", ...]
+    matrices: IntArray
+    """A row for each packed matrix (columns: see `engine.compiled.packing`)."""
+    scales: tuple[float, ...]
+    """What the numbers of each are multiplied with."""
     packed: int
     largest: int
     """Units of the largest layer."""
@@ -45,19 +49,6 @@ class Tables(NamedTuple):
     """Numbers of the windows that are read at a time, at most."""
     work: int
     """Multiply-adds of one row in one step, about."""
-
-
-class Matrix(NamedTuple):
-    """A block of parameters `(inner, columns)` from `start` on, packed at a place of its own."""
-
-    start: int
-    inner: int
-    columns: int
-    turned: bool
-    """Whether it is packed as its transpose."""
-    place: int
-    scale: float
-    """What its numbers are multiplied with."""
 
 
 class Own(NamedTuple):
@@ -89,7 +80,8 @@ def tables_of(network: Network, itemsize: int) -> Tables:
         ends,
         layers[ends, OFFSET],
         readout,
-        tuple(packing.matrices),
+        np.array(packing.matrices, np.int64).reshape(-1, TABLE_COLUMNS),
+        tuple(packing.scales),
     )
     return Tables(*tables, packing.size, int(layers[:, SIZE].max()), window, work)
 
@@ -106,14 +98,17 @@ class _Packing:
 
     def __init__(self, itemsize: int) -> None:
         self.size, self._itemsize = 0, itemsize
-        self.matrices: list[Matrix] = []
+        self.matrices: list[tuple[int, ...]] = []
+        self.scales: list[float] = []
 
     def place(self, start: int, link: Link, turned: bool, scale: float = 1.0) -> int:
         """Return where the block of a link begins."""
         shape = (link.fan_in, link.fan_out)
-        self.matrices.append(Matrix(start, *shape, turned, self.size, scale))
+        place = self.size
+        self.matrices.append((start, *shape, turned, place))
+        self.scales.append(scale)
         self.size += packed_size(shape[::-1] if turned else shape, self._itemsize)
-        return self.matrices[-1].place
+        return place
 
 
 def _message_table(network: Network, packing: _Packing) -> tuple[IntArray, IntArray, IntArray]:

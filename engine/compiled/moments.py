@@ -1,6 +1,8 @@
-"""Passes over all parameters: the moments of Adam, and the update itself."""
+"""Passes over all parameters: the moments of Adam, the least there is, and the update itself."""
 
 import math
+
+import numpy as np
 
 from engine.compiled.compiler import compiled
 
@@ -16,6 +18,18 @@ def adam(gradient, first, second, take1, take2, correction, rate, eps):
         first[j] += take1 * (g - first[j])
         second[j] += take2 * (g * g - second[j])
         gradient[j] = rate * first[j] / (math.sqrt(second[j] * correction) + eps)
+
+
+@compiled
+def lift(held, update, least, above):
+    """Change the update so that no sum with what is held falls below the least, in one pass.
+
+    A difference is rounded, and so may end one step of its precision, towards `above`, too low.
+    """
+    for j in range(held.size):
+        if held[j] + update[j] < least:
+            up = least - held[j]
+            update[j] = np.nextafter(up, above) if held[j] + up < least else up
 
 
 @compiled

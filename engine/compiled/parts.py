@@ -35,6 +35,53 @@ part = _part_plainly if PLAIN else _part
 
 
 @intrinsic
+def _part_of_row(_, array, row, start, size):
+    """View so many numbers of a row of a whole matrix."""
+
+    def generate(context, builder, signature, arguments):
+        whole = context.make_array(array)(context, builder, arguments[0])
+        part = context.make_array(signature.return_type)(context, builder)
+        length = cgutils.unpack_tuple(builder, whole.shape)[1]
+        place = builder.add(builder.mul(arguments[1], length), arguments[2])
+        fields = {"shape": [arguments[3]], "strides": [whole.itemsize], "itemsize": whole.itemsize}
+        first = builder.gep(whole.data, [place])
+        context.populate_array(part, data=first, meminfo=None, **fields)
+        return part._getvalue()
+
+    return array.copy(ndim=1)(array, types.intp, types.intp, types.intp), generate
+
+
+def _part_of_row_plainly(array, row, start, size):
+    """Do the same without the compiler."""
+    return array[row, start : start + size]
+
+
+part_of_row = _part_of_row_plainly if PLAIN else _part_of_row
+
+
+@intrinsic
+def _flat(_, array):
+    """View a whole array as a flat one."""
+
+    def generate(context, builder, signature, arguments):
+        whole = context.make_array(array)(context, builder, arguments[0])
+        view = context.make_array(signature.return_type)(context, builder)
+        fields = {"shape": [whole.nitems], "strides": [whole.itemsize], "itemsize": whole.itemsize}
+        context.populate_array(view, data=whole.data, meminfo=None, **fields)
+        return view._getvalue()
+
+    return array.copy(ndim=1)(array), generate
+
+
+def _flat_plainly(array):
+    """Do the same without the compiler."""
+    return array.reshape(-1)
+
+
+flat = _flat_plainly if PLAIN else _flat
+
+
+@intrinsic
 def _copy(_, source, into):
     """Write a flat array over another of its size, which lies elsewhere."""
 

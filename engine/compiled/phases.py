@@ -10,7 +10,7 @@ from engine.arrays import FloatArray, IntArray
 from engine.compiled.anderson import relax_anderson
 from engine.compiled.buffers import new_buffers, new_history, new_program, new_results
 from engine.compiled.functions import activate, find_anchor
-from engine.compiled.linking import step_at
+from engine.compiled.linking import solver_at, step_at
 from engine.compiled.lowering import Tables, turns_of
 from engine.compiled.program import Buffers, Program, Results, Stage
 from engine.compiled.relaxation import find_drive, relax_fixed_point
@@ -65,7 +65,7 @@ class Phases:
         """Return an equilibrium for each beta of the plan."""
         samples = len(self._clamped)
         return [
-            _equilibrium(end, slice(k * samples, (k + 1) * samples), relaxation, beta)
+            equilibrium_of(end, slice(k * samples, (k + 1) * samples), relaxation, beta)
             for end, (betas, relaxation) in zip(self._ended, self._plan, strict=True)
             for k, beta in enumerate(betas)
         ]
@@ -74,7 +74,7 @@ class Phases:
         """Return a stage, with the drive of the states that it starts from where that is known."""
         betas, relaxation = self._plan[k]
         nothing = self._clamped[:0]
-        turns, last = _turns(self._network, relaxation.solver, nudged=betas[0] != 0.0)
+        turns, last = turns_found(self._network, relaxation.solver, nudged=betas[0] != 0.0)
         return Stage(
             self._anchor if relaxation.displaced else self._clamped,
             targets,
@@ -113,13 +113,14 @@ class Phases:
         net, stage, start = self.net, self._stages[k], self._origin(k)
         count = (rows.stop - rows.start) * len(stage.betas)
         work = self._buffers(count)
-        begin = (step_at(net, stage, work), net, stage, start, rows.start, work)
+        begin = (net, stage, start, rows.start, work)
         limits = (relaxation.tolerance, relaxation.max_steps, self._ended[k])
         if relaxation.solver == "anderson":
             past = new_history(self._network, count, relaxation.memory, start.dtype)
-            relax_anderson(*begin, past, *limits)
+            relax_anderson(step_at(net, stage, work), *begin, past, *limits)
         else:
-            relax_fixed_point(*begin, start.dtype.type(relaxation.damping), *limits)
+            ways = solver_at(net, stage, work, self._ended[k])
+            relax_fixed_point(*ways, *begin, start.dtype.type(relaxation.damping), *limits)
 
     def _buffers(self, rows: int) -> Buffers:
         return new_buffers(self._network, self._tables, rows, self._clamped.dtype)
@@ -145,7 +146,7 @@ def rooms(
 
 
 @lru_cache(maxsize=64)  # the same in every step of a training
-def _turns(network: Network, solver: str, nudged: bool) -> tuple[IntArray, int]:
+def turns_found(network: Network, solver: str, nudged: bool) -> tuple[IntArray, int]:
     """Return the turn of each layer, `(layers,)`, and the last of them."""
     turns = turns_of(network, solver, nudged)
     return turns, int(turns.max())
@@ -162,7 +163,8 @@ def _is_displaced_after(plan: Plan) -> bool:
     return plan[0][1].solver != "anderson" and any(how.displaced for _, how in plan[1:])
 
 
-def _equilibrium(ended: Results, rows: slice, relaxation: Relaxation, beta: float) -> Equilibrium:
+def equilibrium_of(ended: Results, rows: slice, relaxation: Relaxation, beta: float) -> Equilibrium:
+    """Return what some rows ended at."""
     residual = ended.residual[rows]
     # In double, as the kernel compares: numpy would round the tolerance to float32.
     converged = residual <= np.float64(relaxation.tolerance)

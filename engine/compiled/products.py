@@ -7,12 +7,17 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from engine.compiled.compiler import PLAIN, compiled
 
-TILE_ROWS, TILE_VECTORS, VECTOR_BYTES = 6, 2, 32
-"""A tile of a product: its sums fill 12 of the 16 vector registers that a core has at least."""
+_, _, _features = cpu_target.target_context.codegen().magic_tuple()
+WIDE = "+avx512f" in _features
+"""Whether vectors have 64 bytes, and there are 32 registers for them."""
+TILE_ROWS, TILE_VECTORS, VECTOR_BYTES = (8, 2, 64) if WIDE else (6, 2, 32)
+"""A tile of a product: its sums fill 12 of the 16 vector registers that a core has at least, or 16
+of 32."""
 TILE_BYTES = TILE_VECTORS * VECTOR_BYTES
 """Width of a tile: as many columns as numbers fit."""
 BESIDE = 4
@@ -130,7 +135,7 @@ def _plain_tile_of(count, beside=1):
 
 _make_tile = _plain_tile_of if PLAIN else _tile_of
 _add_tile = _make_tile(TILE_ROWS)
-_add_row = _make_tile(1)  # of the same sums: six for one would be five too many
+_add_row = _make_tile(1)  # of the same sums: those of a whole tile would be too many
 _add_long_row = _make_tile(1, BESIDE)
 BAND = 16
 """Rows and columns that are exchanged at a time."""
@@ -237,10 +242,11 @@ def add_columns(a, first, stop, packed, columns, out, turned, edge):
 
 
 @compiled
-def symmetrise(block):
-    """Write the mean of `block (units, units)` and its transpose over it."""
+def symmetrise(block, core, cores):
+    """Write the mean of `block (units, units)` and its transpose over it; cores share the bands."""
     units = len(block)
-    for top in range(0, units, BAND):  # so that the columns of a band are read from the cache
+    # By bands, so that their columns are read from the cache.
+    for top in range(core * BAND, units, cores * BAND):
         for left in range(0, top + 1, BAND):
             for i in range(top, min(top + BAND, units)):
                 for j in range(left, min(left + BAND, i)):

@@ -8,7 +8,7 @@ from engine.arrays import BoolArray, FloatArray, IntArray
 from engine.compiled.buffers import new_buffers, new_program, new_results
 from engine.compiled.clamping import ClampedDrive
 from engine.compiled.functions import activate
-from engine.compiled.linking import step_at
+from engine.compiled.linking import solver_at
 from engine.compiled.lowering import Tables, turns_of
 from engine.compiled.products import add_product, new_edge
 from engine.compiled.program import PACKED_OUT, Results, Stage
@@ -169,8 +169,8 @@ class NetworkReader:
         work = new_buffers(network, self._tables, count, dtype)
         ended = new_results(network, count, dtype, for_drive=for_drive, displaced=False)
         damping, most = dtype.type(self._relaxation.damping), self._relaxation.max_steps
-        at = step_at(self._program, stage, work)
-        whole = (at, self._program, stage, begin, 0, work, damping, tolerance, most, ended)
+        at = solver_at(self._program, stage, work, ended)
+        whole = (*at, self._program, stage, begin, 0, work, damping, tolerance, most, ended)
         relax_fixed_point(*whole)
         return ended
 
@@ -183,7 +183,7 @@ class NetworkReader:
             return outputs
         rows = self._logits(state)
         nothing = np.zeros_like(rows)  # with which the errors `p - y` are `p`
-        softmax_errors(rows, nothing, np.empty(len(rows), rows.dtype))
+        softmax_errors(rows, nothing, np.empty(len(rows), rows.dtype), 0, len(rows))
         return rows.reshape(len(state), -1)
 
     def _logits(self, state: FloatArray) -> FloatArray:

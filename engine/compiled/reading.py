@@ -4,7 +4,7 @@ import math
 
 from engine.compiled.addresses import call
 from engine.compiled.compiler import compiled, inner
-from engine.compiled.parts import copy, part
+from engine.compiled.parts import copy, part, part_of_row
 from engine.compiled.program import (
     BIAS,
     KIND,
@@ -38,10 +38,13 @@ def softmax_error(row, target, scale):
 
 
 @compiled
-def softmax_errors(logits, targets, costs):
-    """Turn `logits (samples, outputs)` into `p - y` in place, and write the cost of each sample."""
+def softmax_errors(logits, targets, costs, first, stop):
+    """Turn `logits (samples, outputs)` into `p - y` in place, and write the cost of each sample.
+
+    Only of those from `first` to `stop`.
+    """
     one = costs.dtype.type(1)
-    for i in range(len(logits)):
+    for i in range(first, stop):
         costs[i] = softmax_error(logits[i], targets[i], one)
 
 
@@ -51,7 +54,7 @@ def _read(net, stage, work, rows):
     layer = net.readout[LAYER]
     offset, size = net.layers[layer, OFFSET], net.layers[layer, SIZE]
     for i in range(rows):
-        origin = part(stage.origin[work.order[i] % len(stage.origin)], offset, size)
+        origin = part_of_row(stage.origin, work.order[i] % len(stage.origin), offset, size)
         state = part(work.state, len(work.order) * offset + i * size, size)
         s = part(work.read, i * size, size)
         for j in range(size):
@@ -72,7 +75,7 @@ def nudge(net, stage, work, rows):
         states = work.read
     if net.readout[KIND] == SQUARED_ERROR:
         for i in range(rows):
-            target = stage.targets[work.order[i] % samples]
+            target = part_of_row(stage.targets, work.order[i] % samples, 0, size)
             beta = stage.betas[work.order[i] // samples]
             s, sent = part(states, i * size, size), part(drive, i * size, size)
             for j in range(size):
@@ -86,7 +89,7 @@ def nudge(net, stage, work, rows):
     _multiply(net, work, states, rows * places, width, net.readout[PACKED_OUT], work.error, outputs)
     for i in range(rows * places):
         phase_of, sample = divmod(work.order[i // places], samples)
-        target = part(stage.targets[sample], i % places * outputs, outputs)
+        target = part_of_row(stage.targets, sample, i % places * outputs, outputs)
         softmax_error(part(work.error, i * outputs, outputs), target, -stage.betas[phase_of])
     _multiply(net, work, work.error, rows * places, outputs, net.readout[PACKED_BACK], drive, width)
 

@@ -5,7 +5,7 @@ import math
 from engine.compiled.addresses import call
 from engine.compiled.compiler import compiled, inner
 from engine.compiled.messages import send
-from engine.compiled.parts import clear, copy, part
+from engine.compiled.parts import clear, copy, part, part_of_row
 from engine.compiled.program import (
     ACTIVATION,
     BEND,
@@ -38,7 +38,7 @@ def begin(net, stage, start, first, work):
             if len(stage.origin) > 0:
                 clear(state)
                 continue
-            copy(part(start[first + row % count], offset, size), state)
+            copy(part_of_row(start, first + row % count, offset, size), state)
             for j in range(size):
                 moves |= state[j] != 0
         work.stirred[k] = moves
@@ -52,15 +52,16 @@ def store(net, stage, work, states, row, ended):
     for k in range(len(net.layers)):
         offset, size = net.layers[k, OFFSET], net.layers[k, SIZE]
         first = capacity * offset + row * size
-        found, state = part(ended.state[sample], offset, size), part(states, first, size)
+        found, state = part_of_row(ended.state, sample, offset, size), part(states, first, size)
         copy(state, found)
         if len(stage.origin) > 0:
-            copy(state, part(ended.moved[sample], offset, size))
-            origin = part(stage.origin[sample % len(stage.origin)], offset, size)
+            copy(state, part_of_row(ended.moved, sample, offset, size))
+            origin = part_of_row(stage.origin, sample % len(stage.origin), offset, size)
             for j in range(size):
                 found[j] = origin[j] + state[j]
         if len(ended.drive) > 0:
-            copy(part(work.drive, first, size), part(ended.drive[sample], offset, size))
+            into = part_of_row(ended.drive, sample, offset, size)
+            copy(part(work.drive, first, size), into)
 
 
 @inner
@@ -81,7 +82,7 @@ def _activate(net, stage, work, turn, rows):
         activation = net.layers[k, ACTIVATION]
         for i in range(rows):
             first = capacity * offset + i * size
-            held = part(stage.clamped[work.order[i] % len(stage.clamped)], offset, size)
+            held = part_of_row(stage.clamped, work.order[i] % len(stage.clamped), offset, size)
             old, new = part(work.before, first, size), part(work.state, first, size)
             copy(new, old)
             drive = part(work.drive, first, size)
@@ -130,7 +131,8 @@ def _share(net, stage, work, count, rows, known):
         for i in range(0 if known else count, rows):
             drive = part(work.drive, first + i * size, size)
             if known:
-                copy(part(stage.known[work.order[i] % len(stage.clamped)], offset, size), drive)
+                sample = work.order[i] % len(stage.clamped)
+                copy(part_of_row(stage.known, sample, offset, size), drive)
             else:
                 copy(part(work.drive, first + i % count * size, size), drive)
 
@@ -191,6 +193,15 @@ def _dampen(net, work, damping, rows):
 
 @compiled
 def relax_fixed_point(
+    relax_at, step_at, net, stage, start, first, work, damping, tolerance, max_steps, ended
+):
+    """Relax by `take_damped_steps`, which lies at an address."""
+    limits = (damping, tolerance, max_steps, ended)
+    call(relax_at, step_at, net, stage, start, first, work, *limits)
+
+
+@inner
+def take_damped_steps(
     step_at, net, stage, start, first, work, damping, tolerance, max_steps, ended
 ):
     """Relax by damped steps, which `take_step` at an address takes; then store what still moves."""
@@ -221,4 +232,4 @@ def find_drive(net, stage, start, first, work, drive):
         for k in range(len(net.layers)):
             offset, size = net.layers[k, OFFSET], net.layers[k, SIZE]
             sent = part(work.drive, rows * offset + i * size, size)
-            copy(sent, part(drive[first + i], offset, size))
+            copy(sent, part_of_row(drive, first + i, offset, size))

@@ -44,12 +44,17 @@ class Attention:
     name: str
     layer: str
     heads: int = 2
+    """How many pairs of `Wq` and `Wk` there are."""
     head_size: int = 32
+    """Units of a query, and of a key."""
     sharpness: float = 1.0
+    """The larger, the more the best match takes of the attention."""
     sees_itself: bool = False
+    """Whether a token is among those that it sees."""
     causal: bool = False
     """Whether a token sees only those before it (and itself, if `sees_itself`)."""
     gain: float = 0.2
+    """Scale of the starting weights."""
     clamped: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -170,8 +175,11 @@ class Hopfield:
     name: str
     layer: str
     memories: int
+    """Rows of `M`."""
     sharpness: float = 1.0
+    """The larger, the more the best match is recalled alone."""
     gain: float = 0.2
+    """Scale of the starting memories."""
     clamped: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -76,6 +76,7 @@ class Conductance:
     total: float = 1.0
     """Conductance that meets at a node of the target at the start, on average."""
     g_min: float = LEAST
+    """Least conductance of a device."""
     clamped: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -147,9 +148,11 @@ class InputConductance:
     name: str
     layer: str
     amplification: float = 1.0
+    """Voltage of a source for an input of one."""
     total: float = 1.0
     """Conductance that meets at a node of the layer at the start, on average."""
     g_min: float = LEAST
+    """Least conductance of a device."""
     clamped: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

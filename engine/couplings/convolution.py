@@ -39,8 +39,11 @@ class Convolution:
     source: str
     target: str
     kernel: int = 3
+    """Pixels along a side of a window."""
     stride: int = 1
+    """Pixels from one window to the next."""
     padding: int = 1
+    """Pixels of zeros around the source."""
     gain: float = 0.5
     """Spectral norm of the starting operator, about."""
     pooling: Pooling = "none"
@@ -141,12 +144,17 @@ class InputConvolution:
     name: str
     layer: str
     image: tuple[int, int, int]
+    """Height, width and channels of the input."""
     kernel: int = 3
+    """Pixels along a side of a window."""
     stride: int = 1
+    """Pixels from one window to the next."""
     padding: int = 1
+    """Pixels of zeros around the image."""
     pooling: Pooling = "none"
     """As of `Convolution`; the largest pixel of an image that stays the same does not change."""
     groups: int = 1
+    """Parts of the channels that are seen alone."""
     clamped: ClassVar[bool] = True
 
     @property

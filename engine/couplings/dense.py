@@ -60,6 +60,7 @@ class Bias:
     name: str
     layer: str
     start: float = 0.0
+    """What it begins with, at every unit."""
     clamped: ClassVar[bool] = True
 
     @property

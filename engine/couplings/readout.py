@@ -88,6 +88,7 @@ class SoftmaxReadout:
 
     layer: str
     outputs: int
+    """Classes."""
 
     def shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
         """`W_out` and `b_out`."""

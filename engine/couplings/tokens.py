@@ -37,6 +37,7 @@ class Embedding:
     name: str
     layer: str
     vocabulary: int
+    """Tokens there are: rows of `Emb`."""
     spread: float = 0.5
     """Standard deviation of the starting entries."""
     clamped: ClassVar[bool] = True
@@ -124,6 +125,7 @@ class TokenReadout:
 
     layer: str
     outputs: int
+    """Classes of each position."""
 
     @property
     def each(self) -> SoftmaxReadout:

@@ -243,9 +243,8 @@ def _planned(
     precision: np.dtype[Any],
 ) -> _Course:
     check_estimator(estimator)
-    if nudged.displaced is None:
-        nudged = replace(nudged, displaced=displaces)
-    displaced = bool(nudged.displaced)
+    displaced = nudged.displaces(displaces)
+    nudged = replace(nudged, displaced=displaced)
     # A state is at most one, or about that; a displacement is as small as beta.
     rounding = 0.0 if displaced else 8.0 * float(np.finfo(precision).eps)
     betas = [beta for beta, _ in estimator]

@@ -47,7 +47,9 @@ class SGD:
     """Gradient descent with momentum: `v <- momentum v + g`, `theta <- theta - rate v`."""
 
     lr: float = 0.1
+    """Largest learning rate of the schedule."""
     momentum: float = 0.0
+    """Share of the last change that goes on."""
     moments: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -69,9 +71,13 @@ class Adam:
     """Adam (Kingma and Ba, 2015) with bias correction."""
 
     lr: float = 2e-3
+    """Largest learning rate of the schedule."""
     decay1: float = 0.9
+    """What is kept of the mean gradient `m` in each step."""
     decay2: float = 0.999
+    """What is kept of the mean squared gradient `v` in each step."""
     eps: float = 1e-8
+    """Keeps the division by the root of `v` finite."""
     moments: ClassVar[int] = 2
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from engine.arrays import Array, FloatArray, OwnArray, namespace
 from engine.backend import Backend
 from engine.border import checked
+from engine.compiled.moments import lift
 from engine.compiled.threads import fitting_threads
 from engine.equilibrium import Relaxation
 from engine.errors import CheckpointError, EngineError, check_count, check_seed, shown
@@ -46,14 +47,19 @@ class Training:
     """
 
     epochs: int = 30
+    """Passes over the samples, and the length of the schedule."""
     batch_size: int = 32
+    """Samples of an update."""
     beta: float | str = "auto"
     estimator: Recipe = "auto"
     free: Relaxation | Literal["auto"] = "auto"
+    """How to look for the free equilibrium; `"auto"` as below."""
     nudged: Relaxation | Literal["auto"] = "auto"
-    """How to look for the equilibria; `"auto"` is as exact as the gradient needs it (`pace`)."""
+    """How to look for the nudged ones; `"auto"` is as exact as the gradient needs it (`pace`)."""
     optimizer: Optimizer = field(default_factory=Adam)
+    """What makes an update of the gradient: `Adam` or `SGD`, with the largest learning rate."""
     schedule: str = "cosine"
+    """How the learning rate falls: `"cosine"` to a hundredth, or `"constant"`."""
     cap: SpectralCap | Literal["auto"] | None = "auto"
     """Bound of the recurrent norm; `"auto"` caps what has a known norm (see `uncapped`)."""
     frozen: tuple[str, ...] = ()
@@ -68,6 +74,7 @@ class Training:
     patience: int | None = None
     """Epochs without a better validation score after which to stop and take the best."""
     seed: int = 0
+    """Of the order of the samples, not of the starting parameters."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size"):
@@ -105,7 +112,7 @@ class Training:
     def phases(self, backend: Backend) -> Estimator:
         """Return the estimator of the next step on a backend, with what is `"auto"` resolved."""
         _, nudged = self.relaxations(backend)
-        displaced = backend.displaces if nudged.displaced is None else nudged.displaced
+        displaced = nudged.displaces(backend.displaces)
         recipe = self._named
         if not isinstance(self.beta, str):
             return phases_of(recipe, self.beta)
@@ -220,6 +227,10 @@ def keep_least(backend: Backend, update: Array) -> None:
     xp = namespace(update)
     for name, change in unpack(network, update, network.squares).items():
         now, least = held[name], network.squares[name].g_min
+        if isinstance(update, np.ndarray):
+            number = update.dtype.type
+            lift(now.ravel(), change.reshape(-1), number(least), number(np.inf))
+            continue
         falls = now + change < least
         up = xp.where(falls, least - now, change)
         # The difference is rounded, and so may end one step of its precision too low.

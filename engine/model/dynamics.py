@@ -130,10 +130,23 @@ def step(
     clamped: Array,
 ) -> Array:
     """`T(s)`; `clamped` is `clamped_drive`, computed once for the batch."""
+    return activate(network, whole_drive(network, blocks, x, y, state, beta, clamped))
+
+
+def whole_drive(
+    network: Network,
+    blocks: Blocks,
+    x: Array,
+    y: Array | None,
+    state: Array,
+    beta: float,
+    clamped: Array,
+) -> Array:
+    """What `T` activates: all drives and the nudge, `(samples, units)`."""
     drive = clamped + recurrent_drive(network, blocks, x, state)
     if beta != 0.0:
         drive = drive - beta * eased(network, blocks, nudge(network, blocks, state, y))
-    return activate(network, drive)
+    return drive
 
 
 def displaced_step(

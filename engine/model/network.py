@@ -28,6 +28,7 @@ class Layer:
     name: str
     shape: tuple[int, ...]
     activation: str = "tanh"
+    """A name of `engine.model.activation`: tanh, relu, hard_sigmoid and others."""
 
     def __post_init__(self) -> None:
         if not self.shape:
@@ -77,8 +78,11 @@ class Network:
     """`E(s) = sum_u G(s_u) - sum of the couplings' potentials`, read out by `readout`."""
 
     inputs: int
+    """Numbers of a sample."""
     layers: tuple[Layer, ...]
+    """In the order in which free sweeps update them."""
     couplings: tuple[Coupling, ...]
+    """The terms of the potential; the parameters lie in their order."""
     readout: Readout
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from experiments.benchmark.crossings import QUANTITIES, Crossing
 from experiments.benchmark.growth import GrowthPoint
 from experiments.benchmark.plots import set_logarithmic
-from experiments.reporting.document import Figure
+from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import (
     BLUE,
     INK,
@@ -18,21 +18,15 @@ from experiments.reporting.plot_style import (
     VERMILION,
     add_legend,
     draw_panels,
-    for_dark_page,
-    to_png,
-    to_svg,
 )
 
-PATH = "plots/growth"
 TITLES = {"eqprop": "EqProp", "backprop": "backprop, feed-forward", "bptt": "BPTT"}
 COLOURS = {"eqprop": BLUE, "backprop": VERMILION, "bptt": ORANGE}
 SCALES = {"extra": (1e-6, "MB"), "seconds": (1e3, "ms")}
 
 
-def draw_growth(
-    points: Sequence[GrowthPoint], crossings: Sequence[Crossing]
-) -> tuple[Figure, bytes] | None:
-    """Draw memory and time along each axis; return the figure of the report and its PNG."""
+def draw_growth(points: Sequence[GrowthPoint], crossings: Sequence[Crossing]) -> Picture | None:
+    """Draw memory and time along each axis."""
     axes_names = list(dict.fromkeys(point.axis for point in points))
     if not axes_names:
         return None
@@ -49,16 +43,13 @@ def draw_growth(
                 if (crossing.axis, crossing.quantity) == (axis, QUANTITIES[field]):
                     _mark(place, line, field, crossing)
         add_legend(drawing, [(TITLES[name], colour, "-") for name, colour in COLOURS.items()])
-        svg, png = to_svg(drawing), to_png(drawing)
-    figure = Figure(
+    return take_picture(
+        "growth",
         "Where EqProp needs less",
         "One training step, each point in a process of its own. A number stands where the line of "
         "EqProp crosses that of a rival, between measured points on straight lines.",
-        f"{PATH}.png",
-        svg,
-        for_dark_page(svg),
+        drawing,
     )
-    return figure, png
 
 
 def _draw_panel(axes: Axes, points: Sequence[GrowthPoint], field: str) -> None:

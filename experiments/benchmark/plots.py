@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from experiments.benchmark.epochs import BACKPROP, Race
 from experiments.benchmark.floor import FloorCell
 from experiments.benchmark.goals import FLOOR
-from experiments.reporting.document import Figure
+from experiments.reporting.picture import Picture, take_picture
 from experiments.reporting.plot_style import (
     BLUE,
     DASHED,
@@ -20,19 +20,13 @@ from experiments.reporting.plot_style import (
     VERMILION,
     add_legend,
     draw_panels,
-    for_dark_page,
-    to_png,
-    to_svg,
 )
 
-PATH = "plots/benchmark"
 COLOURS = {"Settle, numba": BLUE, "torch eager": VERMILION, "torch.compile": ORANGE}
 
 
-def draw_benchmark(
-    cells: Sequence[FloorCell], races: Sequence[Race]
-) -> tuple[Figure, bytes] | None:
-    """Draw one panel for each part that ran; return the figure of the report and its PNG."""
+def draw_benchmark(cells: Sequence[FloorCell], races: Sequence[Race]) -> Picture | None:
+    """Draw one panel for each part that ran."""
     titles = []
     if cells:
         titles.append("30 steps over bare products")
@@ -50,18 +44,14 @@ def draw_benchmark(
             _races_panel(next(free), races)
         if cells:
             add_legend(drawing, [(name, colour, "-") for name, colour in COLOURS.items()])
-        svg = to_svg(drawing)
-        png = to_png(drawing)
-    figure = Figure(
+    return take_picture(
+        "benchmark",
         "The benchmark at a glance",
         "With the first number of threads. Ratios are medians of rounds. The dotted line is the "
         "goal for relaxations of width 256 and batch 64 and more; the darkest line is the largest "
         "batch.",
-        f"{PATH}.png",
-        svg,
-        for_dark_page(svg),
+        drawing,
     )
-    return figure, png
 
 
 def _floor_panel(axes: Axes, cells: Sequence[FloorCell]) -> None:

@@ -27,10 +27,11 @@ from experiments.benchmark.report_tables import (
     sweeps_table,
 )
 from experiments.benchmark.service_tables import parallel_tables, prediction_table
-from experiments.records import write_bytes, write_text
+from experiments.records import write_text
 from experiments.reporting.document import Bullets, Code, Document, Figure, Section, Table
 from experiments.reporting.html_page import render_html
 from experiments.reporting.markdown_page import render_markdown
+from experiments.reporting.picture import write_picture
 from experiments.reporting.terminal_table import rich_table
 
 TITLE = "How fast Settle is"
@@ -80,12 +81,10 @@ def write_report(results: BenchmarkResults, folder: Path) -> None:
         draw_benchmark(measured.cells, measured.races),
         draw_growth(points, find_crossings(points)),
     )
-    figures = []
-    for figure, png in filter(None, drawn):
-        write_bytes(folder / figure.path, png)
-        write_text((folder / figure.path).with_suffix(".svg"), figure.svg)
-        figures.append(figure)
-    document = build_document(results, figures)
+    pictures = [picture for picture in drawn if picture is not None]
+    for picture in pictures:
+        write_picture(folder, picture)
+    document = build_document(results, [picture.figure for picture in pictures])
     write_text(folder / "results.json", json.dumps(asdict(results), indent=1) + "\n")
     write_text(folder / "report.md", render_markdown(document))
     write_text(folder / "report.html", render_html(document))

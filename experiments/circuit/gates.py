@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from engine.arrays import FloatArray
 from engine.model.params import Params
 from experiments.reporting.document import Table
+from hw_sim.prices.price import Price
 from hw_sim.prices.technology import shipped_technologies
 from hw_sim.rtl.activity import LEARNS, RESTS, SETTLES, Activity, measure
 from hw_sim.rtl.description import chip_files
@@ -41,12 +42,15 @@ class Gates:
 
     def tables(self) -> tuple[Table, Table]:
         """Return what the core is and takes, and its product beside that of op-count tables."""
-        made = self.synthesis
+        made, (weights, traces) = self.synthesis, self.memory_bits
+        bits = weights + traces
+        cell = shipped_technologies()[BASE].price_at("area", "memory_bit", self._words)
         size = (
             ("cells", f"{sum(made.cells.values()):,}"),
             ("area of the cells", f"{made.area_um2:,.0f} um2"),
             ("leakage", f"{made.leakage_nw:.3g} nW"),
             ("longest path", f"{made.delay_ps / 1000:.2f} ns"),
+            (f"beside them: memories of {bits:,} bits, {BASE}", _area(cell, bits)),
         )
         rows = tuple((name, value, "") for name, value in size)
         rows += tuple(
@@ -60,23 +64,62 @@ class Gates:
         title = f"The logic of one core in OSU {NODE}, without memories and wires"
         return (
             Table(title, ("", "with delays", "without"), rows),
-            Table("A product, and what it takes", ("technology", "value", "range"), self._prices()),
+            Table(
+                "A product, and the memories of the core",
+                ("", "value", "range"),
+                self._prices(),
+                caption="A bill has the gates in place of the product of the table, and beside "
+                f"either the memories of {BASE}: there all weights of the chip lie in one.",
+            ),
         )
 
+    @property
+    def memory_bits(self) -> tuple[int, int]:
+        """Bits of the weights, copies included, and of the traces of the core of the first unit."""
+        rows = self.plan.layers[0]
+        return rows.count * self.plan.config.weight_bits, rows.owned * self.plan.trace_bits
+
+    @property
+    def _words(self) -> dict[str, float]:
+        """What prices of words depend on, where each core has memories of its own."""
+        config, (weights, traces) = self.plan.config, self.memory_bits
+        return {
+            "multiplier_bits": (config.weight_bits * config.state_bits) ** 0.5,
+            "weight_bits": config.weight_bits,
+            "state_bits": config.state_bits,
+            "weight_bytes": weights / 8,
+            "trace_bytes": traces / 8,
+        }
+
     def _prices(self) -> tuple[tuple[str, ...], ...]:
-        config, gross, net = self.plan.config, self.gross.energy_pj, self.net.energy_pj
-        bits = (config.weight_bits * config.state_bits) ** 0.5
-        parameters = {"multiplier_bits": bits}
-        counted = shipped_technologies()[BASE].price_at("energy", "mac", parameters)
-        table = [end * 1e12 for end in (counted.value, counted.low, counted.high)]
-        return (
+        gross, net = self.gross.energy_pj, self.net.energy_pj
+        # A learning word is priced as wide as two weights; a trace is as wide as it has to be.
+        wider = self.plan.trace_bits / (2 * self.plan.config.weight_bits)
+        counted = (
+            (f"op-count table, {BASE}", "mac", 1.0),
+            (f"its weight, read from SRAM, {BASE}", "weight_read", 1.0),
+            (f"to learn: its trace, read from SRAM, {BASE}", "trace_read", wider),
+            (f"to learn: its trace, written to SRAM, {BASE}", "trace_write", wider),
+        )
+        rows = [
             (
                 f"these gates, {NODE}, above rest",
                 f"{gross[SETTLES] - gross[RESTS]:.1f} pJ",
                 f"{net[SETTLES] - net[RESTS]:.1f} pJ without delays",
-            ),
-            (f"op-count table, {BASE}", f"{table[0]:.2f} pJ", f"{table[1]:.2f} to {table[2]:.2f}"),
-        )
+            )
+        ]
+        for about, event, factor in counted:
+            price = shipped_technologies()[BASE].price_at("energy", event, self._words)
+            value, low, high = (
+                f"{factor * end * 1e12:.2f}" for end in (price.value, price.low, price.high)
+            )
+            rows.append((about, f"{value} pJ", f"{low} to {high}"))
+        return tuple(rows)
+
+
+def _area(cell: Price, bits: int) -> str:
+    value, low, high = (f"{end * bits * 1e12:,.0f}" for end in (cell.value, cell.low, cell.high))
+    return f"{value} um2 ({low} to {high})"
 
 
 def make_gates(

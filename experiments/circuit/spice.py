@@ -8,8 +8,6 @@ voltages have to be those of the engine, to a microvolt; with others the differe
 import argparse
 import csv
 import io
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -17,66 +15,31 @@ from rich.console import Console
 from adapters.spice_netlist import Parts, SpiceError, check_circuit, run_netlist, write_netlist
 from engine import NumbaBackend, Params, Relaxation, load
 from engine.arrays import FloatArray
-from engine.learning.predict import checked_data
-from experiments.options import add_out, named_path, positive_number, whole
+from experiments.circuit.asked import add_circuit, parts_of, samples_of
+from experiments.options import add_out
 from experiments.output import prepare_output
 from experiments.records import write_text
 from experiments.shell import make_console
-from experiments.tasks import TASKS, TaskError, find_task
 from golden.metric import format_table
 
 GOAL_V = 1e-6
 """Largest difference of a voltage, where all diodes are ideal."""
-SPLIT_SEED = 42
 FREE, NUDGED, VOLTAGES = "free.cir", "nudged.cir", "voltages.csv"
 SETTLED = Relaxation(100_000, 1e-13, "sweeps")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add = parser.add_argument
-    add("network", type=named_path, metavar="NETWORK.npz", help="a saved resistive network")
-    add(
-        "--data",
-        type=named_path,
-        metavar="FILE",
-        help="your samples: .npz with x (samples, inputs) as the network reads them, and y",
-    )
-    add("--task", metavar="NAME", help=f"or the test part of a task: {', '.join(TASKS)}")
-    add("--samples", nargs="+", type=whole(0, 10**9), default=[0], metavar="K", help="which (0)")
-    add("--beta", type=positive_number, default=0.1, metavar="B", help="nudge, in siemens (0.1)")
-    add("--diode", choices=("ideal", "shockley"), default="ideal", help="(ideal)")
-    add(
-        "--saturation",
-        type=positive_number,
-        default=1e-14,
-        metavar="A",
-        help="of a diode (1e-14)",
-    )
-    add("--emission", type=positive_number, default=1.0, metavar="N", help="of a diode (1)")
-    add(
-        "--source-resistance",
-        type=positive_number,
-        default=0.0,
-        metavar="OHM",
-        help="of each input",
-    )
-    add(
-        "--wire-resistance",
-        type=positive_number,
-        default=0.0,
-        metavar="OHM",
-        help="of each conductance",
-    )
+    add_circuit(parser)
     add_out(parser, "results/spice")
 
 
 def run(options: argparse.Namespace) -> int:
     """Write both netlists, run them, and print how far the voltages are from the engine's."""
-    console, parts = make_console(), _parts(options)
+    console, parts = make_console(), parts_of(options)
     params = load(options.network)[0].astype(np.float64)
     check_circuit(params.network)
-    x, y = _samples(params, options)
+    x, y = samples_of(params, options)
     prepare_output(options.out, FREE, NUDGED, VOLTAGES)
     backend = NumbaBackend(params.network, params)
     clamped = backend.clamp(x, y)
@@ -99,46 +62,6 @@ def run(options: argparse.Namespace) -> int:
     verdict = "reached" if worst <= GOAL_V else "missed"
     console.print(f"Largest difference: {worst:.2g} V, goal {GOAL_V:g} V: {verdict}.")
     return 0 if worst <= GOAL_V else 1
-
-
-def _parts(options: argparse.Namespace) -> Parts:
-    return Parts(
-        options.diode,
-        options.saturation,
-        options.emission,
-        options.source_resistance,
-        options.wire_resistance,
-    )
-
-
-def _samples(params: Params, options: argparse.Namespace) -> tuple[FloatArray, FloatArray | None]:
-    """Return the samples that were asked for, and their targets if there are any."""
-    if (options.data is None) == (options.task is None):
-        raise SpiceError("say which samples: either --data FILE or --task NAME.")
-    x, y = _read_task(options.task) if options.task is not None else _read(options.data)
-    for k in options.samples:
-        if k >= len(x):
-            raise SpiceError(f"there is no sample {k}: the last one is {len(x) - 1}.")
-    backend, chosen = NumbaBackend(params.network, params), options.samples
-    if y is None:
-        return backend.clamp(x[chosen]).x, None
-    targets: tuple[FloatArray, FloatArray] = checked_data(backend, x, y)
-    return targets[0][chosen], targets[1][chosen]
-
-
-def _read_task(name: str) -> tuple[FloatArray, Any]:
-    """Return the test part of a task."""
-    split = find_task(name).load(SPLIT_SEED)
-    return split.x_test, split.y_test
-
-
-def _read(path: Path) -> tuple[FloatArray, Any]:
-    """Return the arrays `x` and, if it is there, `y` of a file."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return file["x"], file.get("y")
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise TaskError(f"{path} is not a readable .npz with an array x: {error}.") from None
 
 
 def _print_differences(

@@ -1,7 +1,8 @@
 """Train a resistive network by equilibrium propagation, and say what it gets right.
 
 The settings were chosen on the validation part of MNIST, with 6,000 and 20,000 of its training
-images. With --hold-out validation the test part is not looked at. Each seed's network is saved as
+images, and for several hidden layers on that of Fashion-MNIST with 20,000 (`docs/circuits.md`).
+With --hold-out validation the test part is not looked at. Each seed's network is saved as
 `circuit-SEED.npz`, which `python -m experiments.circuit spice` takes. With --spice the voltages of
 every phase, in training and in the end, are those that ngspice finds: the circuit is in the loop.
 """
@@ -15,20 +16,17 @@ from rich.console import Console
 
 from adapters.spice_backend import SpiceBackend
 from adapters.spice_netlist import Parts
-from engine import (
-    Adam,
-    Backend,
-    Network,
-    NumbaBackend,
-    Params,
-    Training,
-    evaluate,
-    fit,
-    initial_params,
-    save,
-)
-from engine import resistive as circuit_of
+from engine import Backend, Network, NumbaBackend, evaluate, fit, initial_params, save
 from engine.learning.run import Epoch
+from experiments.circuit.recipe import (
+    DEEP,
+    INPUT_AMPLIFICATION,
+    SHALLOW,
+    TOTAL,
+    circuit,
+    depth_of,
+    settings,
+)
 from experiments.machine import describe_machine
 from experiments.options import add_out, positive, positive_number, seed_count
 from experiments.output import prepare_output
@@ -39,25 +37,8 @@ from experiments.tasks import Split, find_task
 
 FIRST_SEED = 42
 RECORD = "circuits.json"
-INPUT_AMPLIFICATION, TOTAL = 100.0, 10.0
-RATE, BIAS_RATE = 0.02, 0.01
-
-
-def circuit(inputs: int, hidden: list[int], outputs: int) -> Network:
-    """Return the network that is trained."""
-    sizes = (inputs, *hidden, outputs)
-    return circuit_of(sizes, input_amplification=INPUT_AMPLIFICATION, total=TOTAL)
-
-
-def settings(params: Params, epochs: int, batch_size: int, seed: int) -> Training:
-    """Return how it is trained: a conductance changes in proportion to the mean of its block."""
-    rates = {
-        name: float(block.mean()) if name in params.network.squares else BIAS_RATE
-        for name, block in params.items()
-    }
-    return Training(
-        epochs=epochs, batch_size=batch_size, optimizer=Adam(RATE), rates=rates, seed=seed
-    )
+PARTS = ("input_amplification", "amplification", "total")
+"""What the options say of the circuit, beside its sizes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +51,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--epochs", type=positive, default=20, metavar="N", help="passes over the data (20)")
     add("--batch-size", type=positive, default=32, metavar="N", help="samples of an update (32)")
     add("--samples", type=positive, metavar="N", help="train on so many samples alone")
+    add(
+        "--rate",
+        type=positive_number,
+        metavar="R",
+        help=f"of Adam ({SHALLOW.rate:g}; with several hidden layers {DEEP.rate:g})",
+    )
+    add(
+        "--amplification",
+        type=positive_number,
+        metavar="A",
+        help=f"between layers ({SHALLOW.amplification:g}; with several {DEEP.amplification:g})",
+    )
+    add(
+        "--input-amplification",
+        type=positive_number,
+        default=INPUT_AMPLIFICATION,
+        metavar="A",
+        help=f"of the inputs ({INPUT_AMPLIFICATION:g})",
+    )
+    add(
+        "--total",
+        type=positive_number,
+        default=TOTAL,
+        metavar="S",
+        help=f"conductance that meets at a node at the start, on average ({TOTAL:g})",
+    )
     add("--spice", choices=("ideal", "shockley"), help="relax by ngspice, with diodes of this kind")
     add("--saturation", type=positive_number, default=1e-14, metavar="A", help="of a diode (1e-14)")
     add("--emission", type=positive_number, default=1.0, metavar="N", help="of a diode (1)")
@@ -82,14 +89,19 @@ def run(options: argparse.Namespace) -> int:
     """Train with each seed, print and write what came out."""
     console, task = make_console(), find_task(options.task)
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
+    depth = depth_of(options.hidden)
+    options.amplification = options.amplification or depth.amplification
+    options.rate = options.rate or depth.rate
+    parts = {name: getattr(options, name) for name in PARTS}
     prepare_output(options.out, RECORD, *(f"circuit-{seed}.npz" for seed in seeds))
     records = []
     for seed in seeds:
         split = task.load(seed)
-        network = circuit(task.inputs, options.hidden, task.classes)
+        network = circuit(task.inputs, options.hidden, task.classes, **parts)
         records.append(_train(network, split, seed, options, console))
         about = {"task": task.name, "sizes": [task.inputs, *options.hidden, task.classes]}
-        whole = about | {"machine": describe_machine(), "runs": records}
+        whole = about | parts | {"rate": options.rate, "machine": describe_machine()}
+        whole |= {"runs": records}
         write_text(options.out / RECORD, json.dumps(whole, indent=1))
     found = np.array([record["accuracy"] for record in records])
     spread = f" ± {100 * found.std(ddof=1):.2f}" if len(found) > 1 else ""
@@ -110,7 +122,7 @@ def _train(
         split, x_judged, y_judged = split.joined(), split.x_test, split.y_test
     x, y = split.x_train[: options.samples], split.y_train[: options.samples]
     params = initial_params(network, np.random.default_rng(seed))
-    training = settings(params, options.epochs, options.batch_size, seed)
+    training = settings(params, options.epochs, options.batch_size, seed, options.rate)
     backend: Backend = NumbaBackend(network, params)
     if options.spice is not None:
         backend = SpiceBackend(

@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
+from experiments.contest.metrics import METRICS, R2
 from experiments.contest.roster import Roster
 from experiments.contest.runs import Runs, task_title
 from experiments.contest.summary import ContestSummary, TaskSummary
@@ -14,11 +15,10 @@ from experiments.reporting.plot_style import (
     GRID,
     PANEL_WIDTH,
     SOFT,
-    accuracy_limits,
     add_legend,
     draw_panels,
     is_leftmost,
-    shortened,
+    wrapped,
 )
 
 
@@ -40,9 +40,12 @@ def draw_gaps(roster: Roster, summary: ContestSummary) -> Figure | None:
                 axes.plot([100 * low, 100 * high], [y, y], color=colour, linewidth=2.2)
             axes.plot(100 * case.difference, y, "o", color=colour, markersize=6.5)
     axes.axvline(0.0, color=SOFT, linewidth=0.8)
-    axes.set_yticks(range(len(tasks)), [shortened(task.title) for task in tasks])
+    axes.set_yticks(range(len(tasks)), [wrapped(task.title) for task in tasks])
     axes.set_ylim(len(tasks) - 0.45, -0.55)
-    axes.set_xlabel(f"EqProp minus {roster.rival_title} (percentage points)")
+    units = "percentage points"
+    if any(task.metric == R2.name for task in tasks):
+        units += "; of R²: hundredths"
+    axes.set_xlabel(f"EqProp minus {roster.rival_title} ({units})")
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
     axes.margins(x=0.06)
@@ -63,7 +66,7 @@ def draw_accuracies(roster: Roster, summary: ContestSummary) -> Figure | None:
     for axes, task in zip(panels, summary.tasks, strict=True):
         _draw_accuracy(axes, roster, task, present)
         _name_rows(axes, [roster.titles[name] for name in present])
-        axes.set_xlabel("test accuracy (%)")
+        axes.set_xlabel(METRICS[task.metric].axis)
     if any(task.name in roster.goals for task in summary.tasks):
         add_legend(figure, [("Goal for EqProp", SOFT, DOTTED)])
     return figure
@@ -100,25 +103,26 @@ def draw_seconds(roster: Roster, runs: Runs) -> Figure | None:
 
 def _draw_accuracy(axes: Axes, roster: Roster, task: TaskSummary, names: list[str]) -> None:
     shown: list[float] = []
+    metric = METRICS[task.metric]
     for row, name in enumerate(names):
         result = task.results.get(name)
         if result is None:
             continue
         colour = roster.looks[name].colour
-        seeds = [100 * accuracy for accuracy in result.accuracies.values()]
+        seeds = [metric.scale * accuracy for accuracy in result.accuracies.values()]
         axes.plot(seeds, [row + 0.26] * len(seeds), ".", color=colour, alpha=0.7)
         if result.interval is not None:
-            ends = [100 * end for end in result.interval]
+            ends = [metric.scale * end for end in result.interval]
             axes.plot(ends, [row, row], color=colour, linewidth=2.2)
             shown += ends
-        axes.plot(100 * result.mean, row, "o", color=colour, markersize=6.5)
+        axes.plot(metric.scale * result.mean, row, "o", color=colour, markersize=6.5)
         shown += seeds
     goal = roster.goals.get(task.name)
     if goal is not None and goal.accuracy is not None:
         axes.axvline(100 * goal.accuracy, color=SOFT, linestyle=DOTTED)
         shown.append(100 * goal.accuracy)
     if shown:
-        axes.set_xlim(*accuracy_limits(np.array(shown)))
+        axes.set_xlim(*metric.limits(np.array(shown)))
     axes.xaxis.set_major_locator(MaxNLocator(4))
 
 

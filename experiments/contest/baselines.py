@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -9,12 +10,25 @@ from adapters.torch_arrays import torch, unpack
 from adapters.torch_autograd import loss, relax_through
 from engine.arrays import Array, FloatArray, IntArray
 from engine.backend import Backend
+from engine.errors import EngineError
 from engine.learning.estimator import Report
 from engine.learning.run import Epoch, Run
 from engine.learning.training import Training, descend
 
 BATCH = 1024
 """Samples that are read out at once."""
+BENDS: dict[str, Callable[[], torch.nn.Module]] = {
+    "tanh": torch.nn.Tanh,
+    "relu": torch.nn.ReLU,
+    "hard_sigmoid": partial(torch.nn.Hardtanh, 0.0, 1.0),
+}
+"""Activations that networks which relax and modules of torch both have."""
+
+
+def check_activation(name: str) -> None:
+    """Refuse an activation that not all contestants have."""
+    if name not in BENDS:
+        raise EngineError(f"activation is '{name}', expected one of {', '.join(BENDS)}.")
 
 
 def bptt_step(
@@ -55,21 +69,31 @@ def _backpropagate(
     return mean.item()
 
 
-class TorchClassifier:
-    """A torch module that maps inputs to logits, trained with softmax cross entropy."""
+class TorchLearner:
+    """A torch module that maps inputs to logits, trained with softmax cross entropy.
 
-    def __init__(self, model: torch.nn.Module, device: str = "cpu") -> None:
-        self._model, self._device = model.to(device), device
+    If it is `continuous` it maps them to predictions, and is trained with half the squared error.
+    """
+
+    def __init__(
+        self, model: torch.nn.Module, device: str = "cpu", continuous: bool = False
+    ) -> None:
+        self._model, self._device, self._continuous = model.to(device), device, continuous
 
     @property
     def size(self) -> int:
         """Number of parameters."""
         return sum(parameter.numel() for parameter in self._model.parameters())
 
+    @property
+    def weights(self) -> dict[str, FloatArray]:
+        """A copy of the parameters by name, as torch arranges them."""
+        return {name: value.cpu().numpy() for name, value in self._model.state_dict().items()}
+
     def fit(
         self,
         x: FloatArray,
-        y: IntArray,
+        y: IntArray | FloatArray,
         training: Training,
         decay: float,
         on_epoch: Callable[[Epoch], None],
@@ -102,9 +126,7 @@ class TorchClassifier:
             cost = 0.0
             for rows in torch.split(order, training.batch_size):
                 optimizer.zero_grad()
-                mean = torch.nn.functional.cross_entropy(
-                    self._model(views(inputs[rows])), labels[rows]
-                )
+                mean = self._cost(self._model(views(inputs[rows])), labels[rows])
                 mean.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
                 cosine.step()
@@ -112,12 +134,18 @@ class TorchClassifier:
             seconds = time.perf_counter() - began
             on_epoch(Epoch(number, cost, 0.0, 0.0, 0.0, seconds))
 
+    def _cost(self, read: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if self._continuous:
+            return torch.nn.functional.mse_loss(read, labels) / 2
+        return torch.nn.functional.cross_entropy(read, labels)
+
     @torch.inference_mode()
-    def probabilities(self, x: FloatArray) -> FloatArray:
-        """Return class probabilities, `(samples, classes)`."""
+    def outputs(self, x: FloatArray) -> FloatArray:
+        """Return class probabilities `(samples, classes)`, or predictions `(samples, 1)`."""
         parts = torch.split(torch.from_numpy(x), BATCH)
-        read = [self._model(part.to(self._device)).softmax(-1).cpu() for part in parts]
-        outputs: FloatArray = torch.cat(read).numpy()
+        read = [self._model(part.to(self._device)) for part in parts]
+        said = torch.cat([part if self._continuous else part.softmax(-1) for part in read])
+        outputs: FloatArray = said.cpu().numpy()
         return outputs
 
 

@@ -10,11 +10,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from engine.arrays import FloatArray
 from experiments.contest.roster import Look, Roster
-from experiments.contest.runs import Runs, TaskRuns, task_title
+from experiments.contest.runs import Runs, TaskRuns, task_metric, task_title
 from experiments.records import Record
 from experiments.reporting.plot_style import (
     DOTTED,
-    accuracy_limits,
     add_legend,
     draw_panels,
     is_leftmost,
@@ -36,12 +35,13 @@ def draw_learning_curves(roster: Roster, runs: Runs) -> Figure | None:
     figure, panels = draw_panels([task_title(task) for task in tasks])
     for axes, contestants in zip(panels, tasks, strict=True):
         late = []
+        metric = task_metric(contestants)
         for name in roster.contestants:
             epochs, curves = gather(contestants.get(name, {}).values(), "accuracy")
-            draw_band(axes, epochs, 100 * curves, roster.looks[name])
-            late.append(100 * curves[:, int(SETTLED_IN * epochs.size) :].ravel())
-        axes.set_ylim(*accuracy_limits(np.concatenate(late)))
-        _label(axes, "test accuracy (%)")
+            draw_band(axes, epochs, metric.scale * curves, roster.looks[name])
+            late.append(metric.scale * curves[:, int(SETTLED_IN * epochs.size) :].ravel())
+        axes.set_ylim(*metric.limits(np.concatenate(late)))
+        _label(axes, metric.axis, always=len({task_metric(task) for task in tasks}) > 1)
     add_legend(figure, _entries(roster, tasks, roster.contestants))
     return figure
 
@@ -127,10 +127,10 @@ def draw_band(axes: Axes, places: FloatArray, curves: FloatArray, look: Look) ->
     axes.plot(places, mean, marker=marker, markersize=3.5, **line)
 
 
-def _label(axes: Axes, quantity: str) -> None:
+def _label(axes: Axes, quantity: str, always: bool = False) -> None:
     axes.set_xlabel("epoch")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
-    if is_leftmost(axes):
+    if always or is_leftmost(axes):
         axes.set_ylabel(quantity)
 
 

@@ -1,16 +1,21 @@
 """Do what is not done yet: runs of earlier calls are kept, the others are run and saved."""
 
+import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from joblib import cpu_count
 from rich.console import Console
 
 from experiments.contest.jobs import AnyJob, run_jobs
 from experiments.contest.live_table import LiveTable
+from experiments.contest.weights import are_saved
 from experiments.output import prepare_output
 from experiments.records import Record, load_record, save_record
 
+NETWORKS = "networks"
+"""The folder of the networks that are kept, inside that of the output."""
 KEPT = "Finished runs are kept; the same command goes on from here."
 """What an untimely end leaves behind."""
 
@@ -27,19 +32,35 @@ class Crew:
     scheduler: str | None = None
 
 
+def keeping(job: AnyJob, options: argparse.Namespace) -> AnyJob:
+    """Return a job that keeps its network in the folder of the output, if that is asked for."""
+    if not options.save_weights:
+        return job
+    path = (options.out / NETWORKS / f"{job.key}.npz").absolute()  # for workers elsewhere
+    return replace(job, weights=path)  # type: ignore[type-var]
+
+
+def workers_for(options: argparse.Namespace) -> int:
+    """Return how many runs go at once: one on a device that all would share."""
+    shared = options.device in ("cuda", "mps")
+    return options.workers or (1 if shared else cpu_count())
+
+
 def finish(jobs: Sequence[AnyJob], folder: Path, crew: Crew) -> list[Record]:
     """Return the record of every job, from an earlier call or from a run now."""
     kept: dict[str, Record] = {}
     for job in jobs:
         record = None if crew.fresh else load_record(folder / f"{job.key}.json")
-        if record is not None and record.settings == job.settings.as_dict():
+        same = record is not None and record.settings == job.settings.as_dict()
+        if record is not None and same and are_saved(job):
             kept[job.key] = record
     if kept:
         crew.console.print(
             f"{len(kept)} of {len(jobs)} runs were done before; --fresh repeats them."
         )
     todo = [job for job in jobs if job.key not in kept]
-    _check_places(jobs, folder, crew.out / "live")
+    networks = {job.weights.parent for job in jobs if job.weights is not None}
+    _check_places(jobs, folder, crew.out / "live", *networks)
     for job, record in _run(todo, len(jobs), crew):
         save_record(folder / f"{job.key}.json", record)
         kept[job.key] = record
@@ -56,8 +77,11 @@ def _check_places(jobs: Sequence[AnyJob], *folders: Path) -> None:
 def _run(todo: Sequence[AnyJob], total: int, crew: Crew) -> Iterator[tuple[AnyJob, Record]]:
     if not todo:
         return
+    said = Console(stderr=True, markup=False, highlight=False)
     for job in {job.task.name: job for job in todo}.values():
         job.task.load(job.seed)  # a download, or a complaint, happens once and here
+        if job.task.note:
+            said.print(job.task.note, soft_wrap=True)
     crew.prepare()
     live = crew.out / "live"
     for note in live.glob("*.json"):

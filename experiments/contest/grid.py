@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.contest.jobs import AnyJob
+from experiments.contest.metrics import METRICS, R2
 from experiments.records import Record
 
 
@@ -45,6 +46,7 @@ def best_points(
             "accuracy": float(np.mean([record.accuracy for _, record in runs])),
             "cost": float(np.mean([record.cost for _, record in runs])),
             "samples": sum(record.n_test for _, record in runs),
+            "metric": runs[0][1].metric,
         }
         points[task, contestant].append(row)
     return [min(_near_the_best(rows), key=lambda row: row["cost"]) for rows in points.values()]
@@ -53,7 +55,10 @@ def best_points(
 def _near_the_best(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     best = max(rows, key=rank)
     accuracy = best["accuracy"]
-    error = np.sqrt(accuracy * (1 - accuracy) / best["samples"])
+    variance = accuracy * (1 - accuracy)
+    if best["metric"] == R2.name:  # that of R2 in a large sample
+        variance = 4 * max(accuracy, 0.0) * (1 - accuracy) ** 2
+    error = np.sqrt(variance / best["samples"])
     return [row for row in rows if row["accuracy"] >= accuracy - error]
 
 
@@ -66,8 +71,9 @@ def rank(row: dict[str, Any]) -> tuple[float, float]:
 def print_chosen(chosen: Iterable[dict[str, Any]], console: Console) -> None:
     """Print the best point of each task and contestant."""
     table = Table(title="Chosen on the validation split")
-    for column in ("task", "contestant", "chosen", "validation accuracy"):
+    for column in ("task", "contestant", "chosen", "validation score"):
         table.add_column(column)
     for row in chosen:
-        table.add_row(row["task"], row["contestant"], str(row["chosen"]), f"{row['accuracy']:.2%}")
+        score = METRICS[row["metric"]].note(row["accuracy"])
+        table.add_row(row["task"], row["contestant"], str(row["chosen"]), score)
     console.print(table)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from experiments.contest.metrics import R2
 from experiments.pool import as_finished
 from experiments.records import EpochPoint, Record, write_text
 from experiments.tasks import Task
@@ -50,8 +51,15 @@ class TrainingJob(Protocol):
         """What tells the points of a grid apart."""
 
     @property
+    def weights(self) -> Path | None:
+        """Where its network is to be kept, if it is."""
+
+    @property
     def key(self) -> str:
         """Name of the run, unique within an experiment."""
+
+    def check(self) -> None:
+        """Refuse settings that no network or training can have."""
 
     def run(self, watch: Watch | None = None) -> Record:
         """Train, measure, and return what was found."""
@@ -76,7 +84,13 @@ def _run(live: Path, job: TrainingJob) -> Record:
     note = live / f"{job.key}.json"
 
     def watch(point: EpochPoint) -> None:
-        state = {"epoch": point.epoch, "accuracy": point.accuracy, "of": job.settings.epochs}
+        state: dict[str, Any] = {
+            "epoch": point.epoch,
+            "accuracy": point.accuracy,
+            "of": job.settings.epochs,
+        }
+        if job.task.continuous:
+            state["metric"] = R2.name
         with suppress(OSError):  # a worker elsewhere may have no such folder
             write_text(note, json.dumps(state))
 

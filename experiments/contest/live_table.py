@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from experiments.contest.jobs import TrainingJob
+from experiments.contest.metrics import ACCURACY, METRICS
 from experiments.progress import progress_bars, repeating
 
 POLL_SECONDS = 0.5
@@ -61,13 +62,13 @@ class LiveTable:
             table.add_column(name)
         for name, state in self._notes():
             epoch = f"{state['epoch']} of {state['of']}"
-            table.add_row(name, epoch, f"{state['accuracy']:.2%}")
+            table.add_row(name, epoch, _score(state))
         return table
 
     def _running(self) -> str:
         """Say in a line how far the runs are that have noted anything."""
         return "; ".join(
-            f"{name} epoch {state['epoch']} of {state['of']}, {state['accuracy']:.2%}"
+            f"{name} epoch {state['epoch']} of {state['of']}, {_score(state)}"
             for name, state in self._notes()
         )
 
@@ -77,3 +78,7 @@ class LiveTable:
                 yield note.stem, json.loads(note.read_text(encoding="utf-8"))
             except (OSError, ValueError):
                 continue  # being written, or just finished
+
+
+def _score(state: Any) -> str:
+    return METRICS[state.get("metric", ACCURACY.name)].note(state["accuracy"])

@@ -1,9 +1,11 @@
 """The tables of a report that say how the numbers came about."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from experiments.contest.metrics import METRICS
 from experiments.contest.roster import Roster
 from experiments.contest.runs import Runs
 from experiments.contest.summary import ContestSummary, TaskSummary
@@ -94,17 +96,45 @@ def training_table(roster: Roster, runs: Runs) -> Table:
 
 
 def data_table(roster: Roster, summary: ContestSummary) -> Table:
-    """List the test part, the majority class and the margin of each task."""
+    """List samples, inputs, classes, scaling, the majority class and the margin of each task."""
     rows = tuple(
         (
             task.title,
+            *_facts(task.data),
             " / ".join(f"{count:,}" for count in task.n_test),
-            percent(task.majority_rate),
-            f"±{percent(roster.margin_of(task.name))}",
+            METRICS[task.metric].text(task.majority_rate),
+            f"±{METRICS[task.metric].text(roster.margin_of(task.name, METRICS[task.metric]))}",
         )
         for task in summary.tasks
     )
-    return Table("Data", ("Task", "Test samples", "Majority class, %", "Margin, points"), rows)
+    splits = dict.fromkeys(
+        f"{task.title}: {task.data['split']}." for task in summary.tasks if "split" in task.data
+    )
+    return Table(
+        "Data",
+        (
+            "Task",
+            "Scaled",
+            "Samples",
+            "Inputs",
+            "Classes",
+            "Test samples",
+            "Best constant",
+            "Margin",
+        ),
+        rows,
+        caption="Scaled: to mean 0 and deviation 1 of the training part. Best constant: the "
+        "majority class of the test part in percent, of R² its mean. Margin: in percentage points, "
+        f"or of R². {' '.join(splits)}".rstrip(),
+        text_columns=2,
+    )
+
+
+def _facts(data: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Return scaling, samples, inputs and classes, as far as they are known."""
+    counts = (data.get(name) for name in ("samples", "inputs", "classes"))
+    samples, inputs, classes = (NONE if count is None else f"{count:,}" for count in counts)
+    return data.get("scaling", NONE), samples, inputs, classes
 
 
 def machine_table(machine: Mapping[str, str]) -> Table:

@@ -1,7 +1,9 @@
 """What the reports of contests say in the same words."""
 
+from experiments.contest.metrics import ACCURACY, R2
 from experiments.contest.result_tables import statistics_table
 from experiments.contest.roster import Roster
+from experiments.contest.seeds_needed import seed_sentences
 from experiments.contest.summary import ContestSummary
 from experiments.reporting.document import Block, Bullets, Section, Table
 from experiments.reporting.number_text import points
@@ -19,12 +21,19 @@ def lead_sentences(roster: Roster, summary: ContestSummary) -> list[str]:
     ordered = [(verdict, verdicts[verdict]) for verdict in Verdict if verdict in verdicts]
     said = "; ".join(f"{verdict} on {', '.join(titles)}" for verdict, titles in ordered)
     sentences = [f"{roster.claim}: {said or 'not compared'}."]
-    twins = [(task.title, task.same_network) for task in summary.tasks]
+    counted = [task for task in summary.tasks if task.metric == ACCURACY.name]
+    twins = [(task.title, task.same_network) for task in counted]
     gaps = [f"{points(j.comparison.difference)} on {title}" for title, j in twins if j is not None]
     if gaps:
         sentences.append(
             f"Against backprop on the same network, in percentage points: {', '.join(gaps)}."
         )
+    sentences += [
+        f"R² against backprop on the same network: "
+        f"{R2.difference(task.same_network.comparison.difference)} on {task.title}."
+        for task in summary.tasks
+        if task.metric == R2.name and task.same_network is not None
+    ]
     goals = [(f"accuracy on {task.title}", task.accuracy_goal) for task in summary.tasks]
     goals += [(f"gap on {task.title}", task.gap_goal) for task in summary.tasks]
     measured = [(name, reached) for name, reached in goals if reached is not None]
@@ -33,9 +42,8 @@ def lead_sentences(roster: Roster, summary: ContestSummary) -> list[str]:
         tail = f" Missed: {', '.join(missed)}." if missed else ""
         count = len(measured) - len(missed)
         sentences.append(f"Goals reached: {count} of {len(measured)}.{tail}")
-    seeds = ", ".join(map(str, summary.seeds))
-    sentences.append(f"Seeds: {seeds}.")
-    return sentences
+    notes = [str(task.data.get("note", "")) for task in summary.tasks]
+    return [*sentences, *seed_sentences(roster, summary), *filter(None, notes)]
 
 
 def section(title: str, *blocks: Block | None) -> Section:
@@ -59,7 +67,7 @@ def statistics(roster: Roster, summary: ContestSummary) -> list[Block]:
     text = (
         "Equivalent: the gap is within the margin. Better or worse: it differs from zero and is "
         "not shown to be within the margin. Undecided: the interval is too wide for either. At "
-        "chance: a run does not beat the majority class, so there is nothing to compare. All at "
-        "5 % after correction."
+        "chance: a run does not beat the majority class (of R²: the mean), so there is nothing to "
+        "compare. All at 5 % after correction."
     )
     return [text, table]

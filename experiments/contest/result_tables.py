@@ -1,9 +1,10 @@
 """The tables of a report that say how EqProp did: its goals and every test, with their cells."""
 
+from experiments.contest.metrics import ACCURACY, METRICS, R2, Metric
 from experiments.contest.roster import Roster
 from experiments.contest.summary import ContestSummary, TaskSummary
 from experiments.reporting.document import Badge, Cell, Table, Tone
-from experiments.reporting.number_text import NONE, percent, points, points_between, probability
+from experiments.reporting.number_text import NONE, percent, points, probability
 from experiments.statistics import Judgement, PairedComparison, Verdict
 
 TONES: dict[Verdict, Tone] = {
@@ -61,12 +62,12 @@ def statistics_table(roster: Roster, summary: ContestSummary) -> Table:
     for task in summary.tasks:
         against = short.get(task.baseline or "", task.baseline or NONE)
         rows += [
-            _test_row(task.title, short[name], against, task.judgements[name])
+            _test_row(task, short[name], against, task.judgements[name])
             for name in roster.eqprop
             if name in task.judgements
         ]
         if task.same_network is not None and task.baseline != twin:
-            rows.append(_test_row(task.title, short[roster.main], short[twin], task.same_network))
+            rows.append(_test_row(task, short[roster.main], short[twin], task.same_network))
     return Table(
         "Tests",
         (
@@ -82,11 +83,12 @@ def statistics_table(roster: Roster, summary: ContestSummary) -> Table:
             "Verdict",
         ),
         tuple(rows),
-        caption="p-values before and, in brackets, after Holm's correction over the tasks, for "
-        f"each pair of contestants apart; {short[roster.main]} against {short[twin]} is the same "
-        "network with another gradient. Equivalence: two one-sided paired t-tests against the "
-        "margin. Difference: two-sided paired t-test. Chance: exact binomial test against the "
-        "majority class, worst run of both contestants.",
+        caption="p-values before and, in brackets, after Holm's correction over the tasks"
+        f"{_of_looks(summary)}, for each pair of contestants apart; {short[roster.main]} against "
+        f"{short[twin]} is the same network with another gradient. Equivalence: two one-sided "
+        "paired t-tests against the margin. Difference: two-sided paired t-test. Chance: exact "
+        f"binomial test against the majority class{_of_r2(summary)}, worst run of both "
+        "contestants.",
         text_columns=3,
     )
 
@@ -94,14 +96,14 @@ def statistics_table(roster: Roster, summary: ContestSummary) -> Table:
 def accuracy_text(task: TaskSummary, name: str) -> str:
     """Return mean and deviation of a contestant, or that it did not run."""
     result = task.results.get(name)
-    return percent(result.mean, result.std) if result else "not run"
+    return METRICS[task.metric].text(result.mean, result.std) if result else "not run"
 
 
-def gap_text(case: PairedComparison) -> str:
+def gap_text(case: PairedComparison, metric: Metric = ACCURACY) -> str:
     """Return a gap with its interval, which a single seed does not have."""
     if case.seeds == 1:
-        return f"{points(case.difference)}\n(1 seed)"
-    return points_between(case.difference, case.interval)
+        return f"{metric.difference(case.difference)}\n(1 seed)"
+    return metric.between(case.difference, case.interval)
 
 
 def verdict_badge(verdict: Verdict) -> Badge:
@@ -116,15 +118,15 @@ def goal_badge(reached: bool | None) -> Badge:
     return Badge("reached", "good") if reached else Badge("missed", "bad")
 
 
-def _test_row(title: str, name: str, baseline: str, judged: Judgement) -> tuple[Cell, ...]:
-    case = judged.comparison
+def _test_row(task: TaskSummary, name: str, baseline: str, judged: Judgement) -> tuple[Cell, ...]:
+    case, metric = judged.comparison, METRICS[task.metric]
     return (
-        title,
+        task.title,
         name,
         baseline,
         str(case.seeds),
-        gap_text(case),
-        f"±{percent(case.margin)}",
+        gap_text(case, metric),
+        f"±{metric.text(case.margin)}",
         _before_after(case.p_equivalence, judged.p_equivalence),
         _before_after(case.p_difference, judged.p_difference),
         _before_after(case.p_chance, judged.p_chance),
@@ -134,3 +136,12 @@ def _test_row(title: str, name: str, baseline: str, judged: Judgement) -> tuple[
 
 def _before_after(before: float, after: float) -> str:
     return f"{probability(before)}\n({probability(after)})"
+
+
+def _of_looks(summary: ContestSummary) -> str:
+    return f" and Bonferroni's over {summary.looks} looks" if summary.looks > 1 else ""
+
+
+def _of_r2(summary: ContestSummary) -> str:
+    has_r2 = any(task.metric == R2.name for task in summary.tasks)
+    return ", of R² a t-test of the squared errors against those of the mean" if has_r2 else ""

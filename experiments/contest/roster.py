@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-DEFAULT_MARGIN = 0.005
-"""For tasks without a goal: a user's own data."""
+from experiments.contest.metrics import ACCURACY, Metric
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,10 @@ class Roster:
     looks: Mapping[str, Look]
     rival: str | None = None
     """The baseline of every gap; where there is none, the best one on the validation part."""
+    optional: frozenset[str] = frozenset()
+    """Contestants whom nobody misses where they do not run at all."""
+    margin: float | None = None
+    """Of tasks without a goal, where the user states one."""
     unused: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Settings that a record carries although its contestant has no use for them."""
 
@@ -67,6 +70,8 @@ class Roster:
         """EqProp and the baselines, without controls."""
         return self.eqprop + self.baselines
 
-    def margin_of(self, task: str) -> float:
+    def margin_of(self, task: str, metric: Metric = ACCURACY) -> float:
         """Return how large a gap may be and still not matter."""
-        return self.goals[task].margin if task in self.goals else DEFAULT_MARGIN
+        if task in self.goals:
+            return self.goals[task].margin
+        return metric.margin if self.margin is None else self.margin

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
+from experiments.contest.metrics import METRICS, Metric
 from experiments.contest.roster import Roster
 from experiments.records import Record
 
@@ -44,35 +45,47 @@ def task_title(contestants: TaskRuns) -> str:
     return next(record.title for by_seed in contestants.values() for record in by_seed.values())
 
 
+def task_metric(contestants: TaskRuns) -> Metric:
+    """Return what the runs of a task are scored by."""
+    return METRICS[next(r.metric for by_seed in contestants.values() for r in by_seed.values())]
+
+
 def name_missing(
-    roster: Roster, runs: Runs, baselines: Mapping[str, str | None]
+    roster: Roster, runs: Runs, baselines: Mapping[str, str | None], looks: int = 1
 ) -> tuple[str, ...]:
-    """Say in sentences which tasks, contestants, seeds and comparisons are not there."""
+    """Say in sentences which tasks, contestants, seeds and comparisons are not there.
+
+    Of several looks, seeds are added for contestants alone: controls have those of the first.
+    """
     if not runs:
         return ("No run has finished.",)
     absent = [task for task in roster.goals if task not in runs]
     sentences = []
-    if absent:
+    if absent and len(absent) < len(roster.goals):  # a user's own data is the whole report
         titles = ", ".join(roster.tasks[task] for task in absent)
         sentences.append(f"Tasks that were not run: {titles}.")
     nowhere = [name for name in roster.titles if not any(name in task for task in runs.values())]
-    if nowhere:
-        sentences.append(f"Contestants that were not run: {_titles(roster, nowhere)}.")
+    expected = [name for name in nowhere if name not in roster.optional]
+    if expected:
+        sentences.append(f"Contestants that were not run: {_titles(roster, expected)}.")
     for task, contestants in runs.items():
-        sentences += _missing_runs(roster, contestants, nowhere, list_seeds(runs))
+        counted = contestants
+        if looks > 1:
+            counted = {n: seeds for n, seeds in contestants.items() if n in roster.contestants}
+        sentences += _missing_runs(roster, contestants, counted, nowhere)
         sentences += _missing_comparisons(roster, contestants, baselines[task])
     return tuple(sentences)
 
 
 def _missing_runs(
-    roster: Roster, contestants: TaskRuns, nowhere: list[str], seeds: tuple[int, ...]
+    roster: Roster, contestants: TaskRuns, counted: TaskRuns, nowhere: list[str]
 ) -> Iterator[str]:
-    title = task_title(contestants)
+    title, seeds = task_title(contestants), list_seeds({"": contestants})
     absent = [name for name in roster.titles if name not in contestants and name not in nowhere]
     if absent:
         yield f"{title}: no run of {_titles(roster, absent)}."
     lacking: dict[tuple[int, ...], list[str]] = {}
-    for name, by_seed in contestants.items():
+    for name, by_seed in counted.items():
         lacking.setdefault(tuple(s for s in seeds if s not in by_seed), []).append(name)
     for gaps, names in lacking.items():
         if gaps:

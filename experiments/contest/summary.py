@@ -1,14 +1,23 @@
 """What the runs of a contest show, task by task: scores, comparisons, goals and returns."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from experiments.contest.data_facts import DATA
+from experiments.contest.metrics import R2
 from experiments.contest.roster import Roster, TaskGoal
-from experiments.contest.runs import Runs, TaskRuns, arrange_runs, list_seeds, name_missing
+from experiments.contest.runs import (
+    Runs,
+    TaskRuns,
+    arrange_runs,
+    list_seeds,
+    name_missing,
+    task_metric,
+)
 from experiments.records import Record
 from experiments.statistics import (
     CONFIDENCE,
@@ -17,13 +26,14 @@ from experiments.statistics import (
     PairedComparison,
     Verdict,
     compare,
+    compare_r2,
     judge,
 )
 
 
 @dataclass(frozen=True)
 class Result:
-    """One contestant on one task: accuracies by seed, as fractions, and how they came about.
+    """One contestant on one task: scores by seed, as fractions, and how they came about.
 
     `std` is NaN and `interval` (95 %, Student's t) is missing for a single seed. `settings` has
     all values that occurred for each name, so one value unless runs of different settings mix.
@@ -59,6 +69,7 @@ class TaskSummary:
 
     name: str
     title: str
+    metric: str
     n_test: tuple[int, ...]
     majority_rate: float
     results: dict[str, Result]
@@ -69,6 +80,8 @@ class TaskSummary:
     accuracy_goal: bool | None
     gap_goal: bool | None
     returns: dict[str, Returns]
+    data: dict[str, Any] = field(default_factory=dict)
+    """What the runs say of their data (`experiments.contest.data_facts`)."""
 
 
 @dataclass(frozen=True)
@@ -78,23 +91,28 @@ class ContestSummary:
     tasks: tuple[TaskSummary, ...]
     seeds: tuple[int, ...]
     missing: tuple[str, ...]
+    looks: int = 1
+    """How often the results could have been looked at, for which every test is corrected."""
 
 
 def summarise(
-    roster: Roster, records: Iterable[Record], best_baseline: Mapping[str, str]
+    roster: Roster, records: Iterable[Record], best_baseline: Mapping[str, str], looks: int = 1
 ) -> ContestSummary:
     """Summarise finished runs; `best_baseline` names the one that validation chose for a task.
+
+    `looks` says how often the results could have been looked at before seeds were added.
 
     Where it names none that ran, and the contest has no rival of its own, the baseline with the
     higher mean on the test part stands in: a choice in hindsight, which can only flatter it.
     """
     runs = arrange_runs(roster, records)
     baselines = {task: _pick_baseline(roster, best_baseline.get(task), runs[task]) for task in runs}
-    judgements = {name: _judge_network(roster, name, runs, baselines) for name in roster.eqprop}
+    judgements = {
+        name: _judge_network(roster, name, runs, baselines, looks) for name in roster.eqprop
+    }
     twin = roster.same_network
-    twins = _judge_network(
-        roster, roster.main, runs, {task: twin for task in runs if twin in runs[task]}
-    )
+    with_twin = {task: twin for task in runs if twin in runs[task]}
+    twins = _judge_network(roster, roster.main, runs, with_twin, looks)
     tasks = tuple(
         _summarise_task(
             roster,
@@ -107,7 +125,8 @@ def summarise(
         )
         for task in runs
     )
-    return ContestSummary(tasks, list_seeds(runs), name_missing(roster, runs, baselines))
+    missing = name_missing(roster, runs, baselines, looks)
+    return ContestSummary(tasks, list_seeds(runs), missing, looks)
 
 
 def _pick_baseline(roster: Roster, chosen: str | None, task: TaskRuns) -> str | None:
@@ -130,32 +149,36 @@ def _part_that_chose(roster: Roster, baseline: str | None, chosen: str | None) -
 
 
 def _judge_network(
-    roster: Roster, name: str, runs: Runs, baselines: Mapping[str, str | None]
+    roster: Roster, name: str, runs: Runs, baselines: Mapping[str, str | None], looks: int
 ) -> dict[str, Judgement]:
     comparisons = {}
     for task, contestants in runs.items():
         baseline = baselines.get(task)
         if baseline is not None and name in contestants:
-            margin = roster.margin_of(task)
-            comparison = _compare(contestants[name], contestants[baseline], margin)
+            margin = roster.margin_of(task, task_metric(contestants))
+            comparison = _compare(contestants[name], contestants[baseline], margin, looks)
             if comparison is not None:
                 comparisons[task] = comparison
-    return judge(comparisons)
+    return judge(comparisons, looks=looks)
 
 
 def _compare(
-    eqprop: dict[int, Record], baseline: dict[int, Record], margin: float
+    eqprop: dict[int, Record], baseline: dict[int, Record], margin: float, looks: int
 ) -> PairedComparison | None:
     seeds = [seed for seed in eqprop if seed in baseline]
     if not seeds:
         return None
-    return compare(
-        [eqprop[seed].accuracy for seed in seeds],
-        [baseline[seed].accuracy for seed in seeds],
-        n_test=[eqprop[seed].n_test for seed in seeds],
-        majority_rate=[eqprop[seed].majority_rate for seed in seeds],
-        margin=margin,
-    )
+    both = [eqprop[seed] for seed in seeds], [baseline[seed] for seed in seeds]
+    first, second = ([record.accuracy for record in records] for records in both)
+    n_test = [record.n_test for record in both[0]]
+    if both[0][0].metric == R2.name:
+        chances = [[record.p_chance or 0.0 for record in records] for records in both]
+        p_chance = chances[0], chances[1]
+        return compare_r2(
+            first, second, n_test=n_test, p_chance=p_chance, margin=margin, looks=looks
+        )
+    rates = [record.majority_rate for record in both[0]]
+    return compare(first, second, n_test=n_test, majority_rate=rates, margin=margin, looks=looks)
 
 
 def _summarise_task(
@@ -175,6 +198,7 @@ def _summarise_task(
     return TaskSummary(
         name=task,
         title=records[0].title,
+        metric=task_metric(contestants).name,
         n_test=tuple(sorted({record.n_test for record in records})),
         majority_rate=float(np.mean([record.majority_rate for record in records])),
         results=results,
@@ -185,6 +209,7 @@ def _summarise_task(
         accuracy_goal=accuracy_goal,
         gap_goal=gap_goal,
         returns=_summarise_returns(roster, contestants),
+        data=records[0].measures.get(DATA, {}),
     )
 
 

@@ -15,6 +15,7 @@ from experiments.hardware.settings import RIVALS
 from experiments.hardware.target import Targets, common_targets, target_of, update_reached
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.settings import ChipSettings
+from hw_sim.chips.settling import in_time_constants
 from hw_sim.counts import Amounts, OpCounts, WordCount
 from hw_sim.prices.bill import Bill, Design
 from hw_sim.prices.technology import Technology
@@ -164,17 +165,26 @@ def _bills(
     group: Group, technology: Technology, goals: Targets, networks: Mapping[str, Network]
 ) -> _Bills:
     """Price training to the goal, and all inferences of the test parts."""
-    design, once = design_of(group[0], networks[group[0].learner]), OpCounts()
-    done, by_seed = Amounts(), []
+    design = design_of(group[0], networks[group[0].learner])
+    done, once, by_seed = Amounts(), Amounts(), []
     for outcome in group:
         ended = _reached(outcome, goals)
         counts, worn = counts_until(outcome.curve, ended), writes_until(outcome.curve, ended)
+        counts = _in_time(outcome, design.network, counts)
         by_seed.append(Bill(technology, design, counts, worn))
         done += counts
-        once += OpCounts.from_rows(tuple(row) for row in outcome.inference)
+        inferred = OpCounts.from_rows(tuple(row) for row in outcome.inference)
+        once += _in_time(outcome, design.network, Amounts(dict(inferred)))
     worn, batch = max(bill.most_writes for bill in by_seed), group[0].settings["batch_size"]
     trained = Bill(technology, design, done, worn, batch)
     return _Bills(trained, Bill(technology, design, once), tuple(by_seed))
+
+
+def _in_time(outcome: Outcome, network: Network, counts: Amounts) -> Amounts:
+    """Return counts with the time constants that were integrated, where states stay analog."""
+    if outcome.settling is None:
+        return counts
+    return in_time_constants(network, counts, outcome.settling)
 
 
 def _mean_steps(group: Group, goals: Targets) -> float:

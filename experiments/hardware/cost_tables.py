@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from experiments.hardware.contest import Summary, accuracy_spread, mean_and_deviation
+import numpy as np
+
+from experiments.hardware.contest import Summary, accuracy_spread, design_of, mean_and_deviation
 from experiments.hardware.costs import Cost, scaled, timed
+from experiments.hardware.job import SETTLING_SAMPLES
 from experiments.hardware.report_tables import range_text, ratio_text, time_range_text, worn_text
 from experiments.reporting.document import Table
 from experiments.reporting.number_text import NONE, in_units, number, percent
 from hw_sim.prices.bill import grouped
 from hw_sim.prices.sums import Range
+from hw_sim.prices.technology import Technology
 
 
 def cost_table(costs: Sequence[Cost]) -> Table:
@@ -40,6 +44,49 @@ def cost_table(costs: Sequence[Cost]) -> Table:
         "too. Memory is for one sample in flight, optimizer included."
     )
     return Table("Training to the target", header, tuple(rows), caption, 2)
+
+
+def settling_table(summary: Summary, technologies: Sequence[Technology]) -> Table:
+    """How long an analog network takes to settle, and what one time constant is."""
+    rows = []
+    for (_, substrate), group in summary.outcomes.items():
+        found = [outcome.settling for outcome in group if outcome.settling is not None]
+        parameters = design_of(group[0], summary.networks[group[0].learner]).parameters
+        for technology in technologies if found else ():
+            if "cell_read" not in technology.prices["latency"]:
+                continue
+            constant = technology.price_at("latency", "cell_read", parameters)
+            free, nudged = ([part.phases[phase] for part in found] for phase in ("free", "nudged"))
+            rows.append(
+                (
+                    substrate,
+                    technology.title,
+                    _spread_text(free),
+                    _spread_text(nudged),
+                    in_units(constant.value, "s"),
+                    in_units(float(np.mean(free)) * constant.value, "s"),
+                    in_units(float(np.mean(nudged)) * constant.value, "s"),
+                    constant.source,
+                )
+            )
+    header = (
+        "Substrate", "Technology", "Free, time constants", "Nudged, time constants",
+        "Time constant", "Free", "Nudged", "Source of the time constant",
+    )  # fmt: skip
+    caption = (
+        "States stay analog, so no step is clocked. How long the slowest of up to "
+        f"{SETTLING_SAMPLES} validation samples takes to the tolerance was integrated (ds/dt = -s "
+        "+ T(s)) on the trained network of every seed; means ± deviations over seeds. All bills of "
+        "this substrate hold their cells and neurons for so long, in place of the steps that the "
+        "simulation took. Activations and, in a nudged phase, one round of converters for the "
+        "softmax come on top of each time constant."
+    )
+    return Table("Settling in time", header, tuple(rows), caption, 2)
+
+
+def _spread_text(values: Sequence[float]) -> str:
+    mean, deviation = mean_and_deviation(values)
+    return f"{mean:.2f}" if np.isnan(deviation) else f"{mean:.2f} ± {deviation:.2f}"
 
 
 def saved_table(summary: Summary) -> Table:

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from engine.compiled.backend import NumbaBackend
 from engine.errors import EngineError, NudgeWarning, check_count
-from engine.learning.predict import evaluate
+from engine.learning.predict import checked_data, evaluate
 from engine.learning.training import fit
 from engine.model.builders import conv_net, layered, looped_mlp
 from engine.model.network import Network
@@ -23,9 +23,13 @@ from experiments.hardware.watch import TEST_STEPS, WatchedStep, accuracy_of
 from experiments.tasks import Split, Task
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.messages import check_activations
+from hw_sim.chips.settling import Settling, measure_settling
 from hw_sim.chips.substrate import Substrate
 from hw_sim.counts import OpCounts, WordCount
 from hw_sim.rivals.backprop import Rival, feedforward
+
+SETTLING_SAMPLES = 100
+"""Of the validation part, with which the settling of analog states is integrated."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ class Outcome:
     """Of all inferences of the test part, of every core."""
     as_loaded: AsLoaded | None = None
     """Of a network that was saved; else none."""
+    settling: Settling | None = None
+    """Of the trained network, where states stay analog; else none."""
 
     def counts_at(self, epoch: int) -> OpCounts:
         """Return everything that training did up to the end of an epoch."""
@@ -142,7 +148,16 @@ def run_job(job: Job) -> Outcome:
         len(split.y_valid), len(split.y_train), tuple(watch.curve),
         (chip.counts - before).rows(), memory, settings.values(), chip.saturated,
         (chip.core_work - idle).tolist(), loaded,
+        _settling(job, chip, split, settings),
     )  # fmt: skip
+
+
+def _settling(job: Job, chip: Substrate, split: Split, settings: Settings) -> Settling | None:
+    """Integrate how long the trained network takes, where no step is clocked."""
+    if job.learner != "eqprop" or not settings.chips[job.substrate].stays_analog:
+        return None
+    x, y = checked_data(chip, split.x_valid[:SETTLING_SAMPLES], split.y_valid[:SETTLING_SAMPLES])
+    return measure_settling(chip.params, x, y, settings.beta, settings.tolerance)
 
 
 def _as_loaded(job: Job, chip: Substrate, split: Split, settings: Settings) -> AsLoaded | None:

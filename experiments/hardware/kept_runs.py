@@ -14,6 +14,7 @@ from experiments.hardware.curve import Point
 from experiments.hardware.job import AsLoaded, Job, Outcome, network_of
 from experiments.records import write_text
 from hw_sim.chips.crossbar import CROSSBAR
+from hw_sim.chips.settling import Settling
 from hw_sim.counts import WordCount
 
 FORMAT = "settle hardware run 1"
@@ -92,9 +93,10 @@ def run_from(values: dict[str, Any], label: str) -> Outcome:
         for k in range(len(points))
     ]
     curve = tuple(Point(**point, counts=rows) for point, rows in zip(points, looks, strict=True))
-    loaded = fields["as_loaded"]
+    loaded, settling = fields["as_loaded"], fields["settling"]
     fields |= {"curve": curve, "memory": WordCount(**fields["memory"])}
     fields["as_loaded"] = None if loaded is None else AsLoaded(**loaded)
+    fields["settling"] = None if settling is None else Settling(**settling)
     return replace(Outcome(**fields), label=label)
 
 

@@ -3,7 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from experiments.hardware.contest import Summary
-from experiments.hardware.cost_tables import cost_names, cost_sentence, cost_table, saved_table
+from experiments.hardware.cost_tables import (
+    cost_names,
+    cost_sentence,
+    cost_table,
+    saved_table,
+    settling_table,
+)
 from experiments.hardware.costs import Contest
 from experiments.hardware.device_fit import device_of, device_table
 from experiments.hardware.glance_table import glance_table
@@ -114,6 +120,7 @@ def build_document(
             learning_table(summary),
             saved_table(summary),
             glance_table(runs),
+            settling_table(summary, technologies),
             *headline_tables(contests),
             cost_table(summary.costs),
         ),

@@ -9,12 +9,12 @@ from engine.errors import EngineError, check_count
 from engine.learning.optimizer import Adam
 from engine.learning.spectral import SpectralCap
 from engine.learning.training import Training
+from experiments.assignments import assigned, split_assignment
 from experiments.hardware.choices import BUILT
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.chips.crossbar import CROSSBAR
 from hw_sim.chips.settings import ChipSettings
 
-LARGEST = 1e9
 UNBOUNDED = (f"{CROSSBAR.name}.on_off_ratio",)
 """Settings that may be larger, even infinite: an ideal device has no current when it is off."""
 RIVALS = ("backprop", "bptt")
@@ -114,40 +114,15 @@ class Settings:
 def changed(settings: Settings, assignments: Sequence[str]) -> Settings:
     """Return settings after `key=value` assignments, such as `crossbar.stuck=0.1`."""
     for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if not equals:
-            raise EngineError(f"--set {assignment}: expected key=value.")
-        group, dot, name = key.strip().partition(".")
+        key, text = split_assignment(assignment)
+        group, dot, name = key.partition(".")
+        said, bounded = f"--set {key}", key not in UNBOUNDED
         if dot:
             if group not in CHIPS:
                 known = ", ".join(CHIPS)
-                raise EngineError(f"--set {key}: no substrate '{group}'; known: {known}.")
-            part = _assigned(settings.chips[group], name, text, key)
+                raise EngineError(f"{said}: no substrate '{group}'; known: {known}.")
+            part = assigned(settings.chips[group], name, text, said, bounded=bounded)
             settings = settings.on_chip(group, part)
         else:
-            settings = _assigned(settings, group, text, key)
+            settings = assigned(settings, group, text, said, fixed=("chips",), bounded=bounded)
     return settings
-
-
-def _assigned(owner: Any, name: str, text: str, key: str) -> Any:
-    kinds = {f.name: f.type for f in fields(owner) if f.name != "chips"}
-    if name not in kinds:
-        raise EngineError(f"--set {key}: there is no such setting; known: {', '.join(kinds)}.")
-    return replace(owner, **{name: _value(text.strip(), str(kinds[name]), key)})
-
-
-def _value(text: str, kind: str, key: str) -> Any:
-    kind = kind.removeprefix("<class '").removesuffix("'>")
-    if kind.endswith("| None") and text.lower() == "none":
-        return None
-    if kind.startswith("str"):
-        return text
-    try:
-        if kind == "bool":
-            return {"true": True, "false": False}[text.lower()]
-        number = float(text) if kind.startswith("float") else int(text)
-    except (ValueError, KeyError):
-        raise EngineError(f"--set {key}: '{text}' is no {kind}.") from None
-    if abs(number) > LARGEST and key.strip() not in UNBOUNDED:
-        raise EngineError(f"--set {key}: '{text}' is beyond {LARGEST:g}.")
-    return number

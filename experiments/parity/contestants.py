@@ -4,27 +4,34 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from adapters.torch_arrays import torch
 from adapters.torch_autograd import implicit_gradient
-from engine.arrays import FloatArray, IntArray
+from adapters.torch_backend import TorchBackend
+from engine.arrays import Array, FloatArray, IntArray
 from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.equilibrium import Clamped, Equilibrium, Relaxation, Solver
 from engine.errors import EngineError, NudgeWarning
 from engine.learning.estimator import estimate
-from engine.learning.predict import predict_proba, targets_of
+from engine.learning.predict import predict_outputs, targets_of
 from engine.learning.run import Epoch
 from engine.learning.training import Training, fit, train_step
 from engine.model.builders import layered, looped_mlp
 from engine.model.network import Network
 from engine.model.params import initial_params
 from experiments.contest.baselines import bptt_step
+from experiments.contest.data_facts import DATA, data_facts
+from experiments.contest.devices import Kinds, make_backend, torch_device
 from experiments.contest.jobs import Watch
+from experiments.contest.metrics import mean_cost, metric_of, p_of_chance, score
+from experiments.contest.weights import Weights, save_weights
 from experiments.parity.baselines import FeedForward
+from experiments.parity.networks import layer_sizes, layered_network, looped_network
 from experiments.parity.settings import ParitySettings
 from experiments.records import EpochPoint, Record
 from experiments.tasks import (
@@ -50,21 +57,32 @@ FROZEN = {
     "readout_only": ("W_in", "b", "W_rec"),
 }
 
-Probabilities = Callable[[FloatArray], FloatArray]
+Outputs = Callable[[FloatArray], FloatArray]
+"""Class probabilities `(samples, classes)`, or predictions `(samples, 1)`."""
 
 
-class FlippedBackend(NumbaBackend):
+class _Flipped(Backend):
     """The control that learns the wrong way: the sign of the hidden update is turned round."""
 
     def _accumulate(
         self,
         clamped: Clamped,
         equilibrium: Equilibrium,
-        gradient: FloatArray,
+        gradient: Array,
         energy: float,
         cost: float,
-    ) -> None:
-        super()._accumulate(clamped, equilibrium, gradient, -energy, cost)
+    ) -> Array | None:
+        return super()._accumulate(  # type: ignore[safe-super]
+            clamped, equilibrium, gradient, -energy, cost
+        )
+
+
+class FlippedBackend(_Flipped, NumbaBackend):
+    """It on compiled kernels."""
+
+
+class FlippedTorchBackend(_Flipped, TorchBackend):
+    """It on torch."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +95,8 @@ class ParityJob:
     settings: ParitySettings
     final: bool = True
     label: str = ""
+    weights: Path | None = None
+    """Where to keep the network, if it is kept."""
 
     @property
     def key(self) -> str:
@@ -86,11 +106,13 @@ class ParityJob:
     @property
     def network(self) -> Network:
         """The network that relaxes."""
-        inputs, hidden, classes = self.task.inputs, self.settings.hidden, self.task.classes
-        activation = self.settings.activation
-        if self.contestant == "eqprop_layered":
-            return layered((inputs, hidden, hidden, classes), activation)
-        return looped_mlp(inputs, hidden, classes, activation)
+        is_layered = self.contestant == "eqprop_layered"
+        return (layered_network if is_layered else looped_network)(self.task, self.settings)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of inputs, hidden layers and outputs, where layers lie upon each other."""
+        return layer_sizes(self.task, self.settings)
 
     @property
     def training(self) -> Training:
@@ -103,6 +125,10 @@ class ParityJob:
             decay=dict.fromkeys(matrices, self.settings.decay),
         )
 
+    def check(self) -> None:
+        """Refuse settings that no network or training can have."""
+        _ = self.network, self.training, self.sizes
+
     def run(self, watch: Watch | None = None) -> Record:
         """Train and measure."""
         return run_job(self, watch)
@@ -110,11 +136,12 @@ class ParityJob:
 
 @dataclass(frozen=True)
 class TrainedContestant:
-    """A trained contestant: class probabilities of inputs, its size, its epochs."""
+    """A trained contestant: what it says of inputs, its size, its epochs."""
 
-    probabilities: Probabilities
+    outputs: Outputs
     parameters: int
     curve: tuple[EpochPoint, ...]
+    weights: Weights
 
 
 def run_job(job: ParityJob, watch: Watch | None = None) -> Record:
@@ -134,16 +161,16 @@ def run_job(job: ParityJob, watch: Watch | None = None) -> Record:
         warnings.simplefilter("ignore", NudgeWarning)
         train = _train_feedforward if job.contestant == "backprop_feedforward" else _train_network
         trained = train(job, split, watch or (lambda point: None))
-        p = trained.probabilities(split.x_test)
-        returns = _returns(job, split, trained.probabilities) if job.final else None
-    likelihood = np.maximum(p[np.arange(len(p)), split.y_test], np.finfo(np.float32).tiny)
+        said = trained.outputs(split.x_test)
+        returns = _returns(job, split, trained.outputs) if job.final else None
+    save_weights(job, trained.weights, split)
     return Record(
         task=job.task.name,
         title=job.task.title,
         contestant=job.contestant,
         seed=job.seed,
-        accuracy=_accuracy(p, split.y_test),
-        cost=float(-np.log(likelihood).mean()),
+        accuracy=score(said, split.y_test),
+        cost=mean_cost(said, split.y_test),
         n_test=len(split.y_test),
         majority_rate=split.majority_rate,
         parameters=trained.parameters,
@@ -151,6 +178,9 @@ def run_job(job: ParityJob, watch: Watch | None = None) -> Record:
         curve=trained.curve,
         returns=returns,
         seconds=time.perf_counter() - began,
+        measures={DATA: data_facts(job.task, parts)} if job.final else {},
+        metric=metric_of(split.y_test).name,
+        p_chance=p_of_chance(said, split.y_test),
     )
 
 
@@ -168,8 +198,10 @@ def _train_network(job: ParityJob, split: Split, watch: Watch) -> TrainedContest
     params = initial_params(network, np.random.default_rng(job.seed))
     if job.contestant == "no_recurrence":
         params["W_rec"][...] = 0.0
-    make = FlippedBackend if job.contestant == "flipped_sign" else NumbaBackend
-    backend = make(network, params)
+    kinds: Kinds = (NumbaBackend, TorchBackend)
+    if job.contestant == "flipped_sign":
+        kinds = (FlippedBackend, FlippedTorchBackend)
+    backend = make_backend(network, params, job.settings.device, kinds)
     settled = replace(training.settled, max_steps=TEST_STEPS)
     is_eqprop = job.contestant.startswith("eqprop")
     probe = split.x_train[:COSINE_SAMPLES], split.y_train[:COSINE_SAMPLES]
@@ -181,34 +213,34 @@ def _train_network(job: ParityJob, split: Split, watch: Watch) -> TrainedContest
         cosine = None
         if is_eqprop and epoch.number in probed:
             cosine = gradient_cosine(backend, *probe, training)
-        p = predict_proba(backend, split.x_test, settled)
-        curve.append(_point(epoch, _accuracy(p, split.y_test), is_eqprop, cosine))
+        said = predict_outputs(backend, split.x_test, settled)
+        curve.append(_point(epoch, score(said, split.y_test), is_eqprop, cosine))
         watch(curve[-1])
 
     step = bptt_step if job.contestant == "backprop_looped" else train_step
     fit(backend, split.x_train, split.y_train, training, on_epoch=on_epoch, step=step)
     return TrainedContestant(
-        lambda x: predict_proba(backend, x, settled), network.size, tuple(curve)
+        lambda x: predict_outputs(backend, x, settled), network.size, tuple(curve), backend.params
     )
 
 
 def _train_feedforward(job: ParityJob, split: Split, watch: Watch) -> TrainedContestant:
-    hidden = job.settings.hidden
-    sizes = (job.task.inputs, hidden, hidden, job.task.classes)
-    model = FeedForward(sizes, job.settings.activation, job.seed)
+    device = torch_device(job.settings.device)
+    activation, continuous = job.settings.activation, job.task.continuous
+    model = FeedForward(job.sizes, activation, job.seed, device, continuous)
     curve: list[EpochPoint] = []
 
     def on_epoch(epoch: Epoch) -> None:
-        p = model.probabilities(split.x_test)
-        curve.append(_point(epoch, _accuracy(p, split.y_test), False, None))
+        said = model.outputs(split.x_test)
+        curve.append(_point(epoch, score(said, split.y_test), False, None))
         watch(curve[-1])
 
     model.fit(split.x_train, split.y_train, job.training, job.settings.decay, on_epoch)
-    return TrainedContestant(model.probabilities, model.size, tuple(curve))
+    return TrainedContestant(model.outputs, model.size, tuple(curve), model.weights)
 
 
 def gradient_cosine(
-    backend: Backend, x: FloatArray, y: IntArray, training: Training
+    backend: Backend, x: FloatArray, y: IntArray | FloatArray, training: Training
 ) -> float | None:
     """Return the cosine between the estimate, as trained with, and the exact gradient.
 
@@ -229,13 +261,11 @@ def gradient_cosine(
     return float(gradient @ exact) / scale if scale > 0.0 else 0.0
 
 
-def _returns(
-    job: ParityJob, split: Split, probabilities: Probabilities
-) -> dict[str, list[float]] | None:
+def _returns(job: ParityJob, split: Split, outputs: Outputs) -> dict[str, list[float]] | None:
     task, seed = job.task, job.seed
     if task.environment is None:
         return None
-    clone = cloned_policy(split, lambda x: probabilities(x).argmax(axis=1))
+    clone = cloned_policy(split, lambda x: outputs(x).argmax(axis=1))
     policies = {
         "clone": clone,
         "expert": expert_policy(task),
@@ -258,7 +288,3 @@ def _point(epoch: Epoch, accuracy: float, is_eqprop: bool, cosine: float | None)
         unsettled=epoch.unsettled,
         cosine=cosine,
     )
-
-
-def _accuracy(probabilities: FloatArray, labels: IntArray) -> float:
-    return float((probabilities.argmax(axis=1) == labels).mean())

@@ -15,10 +15,11 @@ from experiments.contest.report_content import (
     statistics,
 )
 from experiments.contest.result_tables import goals_table
+from experiments.contest.roster import Roster
 from experiments.contest.runs import Runs
 from experiments.contest.summary import ContestSummary
+from experiments.parity.circuits import circuits_table
 from experiments.parity.result_tables import controls_table, headline_table, returns_table
-from experiments.parity.roster import BASELINES, PARITY, TITLES
 from experiments.reporting.document import Block, Bullets, Code, Document, Figure
 
 METHOD = (
@@ -36,6 +37,7 @@ METHOD = (
 
 
 def build_document(
+    roster: Roster,
     summary: ContestSummary,
     runs: Runs,
     figures: Mapping[str, Figure],
@@ -45,47 +47,50 @@ def build_document(
     """Put tables and figures (by name) in order; what there is nothing to say about is left out."""
     sections = (
         section(
-            "Results", headline_table(summary), goals_table(PARITY, summary), figures.get("gap")
+            "Results", headline_table(summary), goals_table(roster, summary), figures.get("gap")
         ),
+        section("Circuits", circuits_table(summary)),
         section("Missing", *missing_runs(summary)),
-        section("Statistics", *statistics(PARITY, summary)),
+        section("Statistics", *statistics(roster, summary)),
         section("Accuracy", figures.get("accuracy"), figures.get("learning_curves")),
         section("Controls", controls_table(summary)),
         section("Policies", returns_table(summary)),
         section(
             "Training",
-            training_table(PARITY, runs),
+            training_table(roster, runs),
             figures.get("relaxation_steps"),
             figures.get("gradient_cosine"),
             figures.get("seconds_per_epoch"),
         ),
-        section("Hyper-parameters", settings_table(PARITY, summary)),
-        section("How the numbers were made", *_method(summary, command, machine)),
+        section("Hyper-parameters", settings_table(roster, summary)),
+        section("How the numbers were made", *_method(roster, summary, command, machine)),
     )
     filled = tuple(section for section in sections if section.blocks)
-    return Document(PARITY.title, tuple(lead_sentences(PARITY, summary)), filled)
+    return Document(roster.title, tuple(lead_sentences(roster, summary)), filled)
 
 
-def _method(summary: ContestSummary, command: str, machine: Mapping[str, str]) -> list[Block]:
+def _method(
+    roster: Roster, summary: ContestSummary, command: str, machine: Mapping[str, str]
+) -> list[Block]:
     return [
-        Bullets((*METHOD, *_baseline_notes(summary))),
-        data_table(PARITY, summary),
+        Bullets((*METHOD, *_baseline_notes(roster, summary))),
+        data_table(roster, summary),
         machine_table(machine),
         "The command that makes this report again:",
         Code(command),
     ]
 
 
-def _baseline_notes(summary: ContestSummary) -> list[str]:
+def _baseline_notes(roster: Roster, summary: ContestSummary) -> list[str]:
     """Name the baseline of each task, and warn where hindsight chose it."""
     notes = []
     for task in summary.tasks:
         if task.baseline is None:
             continue
-        note = f"Best baseline on {task.title}: {TITLES.get(task.baseline, task.baseline)}"
+        note = f"Best baseline on {task.title}: {roster.titles.get(task.baseline, task.baseline)}"
         if task.chosen_on == "validation":
             notes.append(f"{note}, chosen on the validation part.")
-        elif all(name in task.results for name in BASELINES):
+        elif all(name in task.results for name in roster.baselines):
             notes.append(
                 f"{note}, the higher mean on the test part, for lack of a choice on the "
                 "validation part. A baseline chosen in hindsight looks better than it is: this "

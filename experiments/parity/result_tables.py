@@ -1,46 +1,47 @@
 """The tables that only the parity report has: headline, controls, returns of the policies."""
 
+from experiments.contest.metrics import ACCURACY, METRICS, R2
 from experiments.contest.result_tables import accuracy_text, gap_text, verdict_badge
 from experiments.contest.summary import ContestSummary, TaskSummary
 from experiments.parity.goals import REFERENCES
 from experiments.parity.roster import CONTESTANTS, CONTROLS, LAYERED, LOOPED, SHORT, TITLES
 from experiments.reporting.document import Badge, Cell, Table
-from experiments.reporting.number_text import NONE, number, percent, points
+from experiments.reporting.number_text import NONE, number, percent
 
 
 def headline_table(summary: ContestSummary) -> Table:
     """Put what was published beside what was measured here, task by task."""
     rows: list[tuple[Cell, ...]] = []
+    has_published = any(task.name in REFERENCES for task in summary.tasks)
     for task in summary.tasks:
-        reference = REFERENCES.get(task.name)
-        published = [reference.backprop, reference.eqprop] if reference else [None, None]
         judged = task.judgements.get(LOOPED)
         rows.append(
             (
                 task.title,
-                *(percent(*pair) if pair else NONE for pair in published),
+                *(_published(task.name) if has_published else ()),
                 _best_baseline(task),
                 accuracy_text(task, LOOPED),
                 accuracy_text(task, LAYERED),
-                gap_text(judged.comparison) if judged else NONE,
+                gap_text(judged.comparison, METRICS[task.metric]) if judged else NONE,
                 verdict_badge(judged.verdict) if judged else Badge("not compared", "open"),
             )
         )
+    published = ("Backprop,\npublished", "EqProp,\npublished") if has_published else ()
+    here = " here" if has_published else ""
     return Table(
-        "EqProp and backprop, published and here",
+        "EqProp and backprop, published and here" if has_published else "EqProp and backprop",
         (
             "Task",
-            "Backprop,\npublished",
-            "EqProp,\npublished",
-            "Backprop here\n(best)",
-            "EqProp here\n(looped)",
-            "EqProp here\n(layered)",
+            *published,
+            f"Backprop{here}\n(best)",
+            f"EqProp{here}\n(looped)",
+            f"EqProp{here}\n(layered)",
             "Gap\n(95 % CI)",
             "Verdict",
         ),
         tuple(rows),
-        caption="Percent of the test part, mean ± standard deviation over seeds. The gap is EqProp "
-        "looped minus the best backprop baseline, in percentage points, paired by seed. BPTT is "
+        caption=f"{_units(summary)}, mean ± standard deviation over seeds. The gap is EqProp "
+        f"looped minus the best backprop baseline, {_gap_units(summary)}paired by seed. BPTT is "
         "backprop on the same looped network, MLP a feed-forward network.",
     )
 
@@ -52,16 +53,23 @@ def controls_table(summary: ContestSummary) -> Table:
             task.title,
             accuracy_text(task, LOOPED),
             *(_control_text(task, name) for name in CONTROLS),
-            percent(task.majority_rate),
+            METRICS[task.metric].text(task.majority_rate),
         )
         for task in summary.tasks
     )
+    scored = {METRICS[task.metric] for task in summary.tasks}
     return Table(
         "EqProp with a part of its learning taken away",
-        ("Task", TITLES[LOOPED], *(TITLES[name] for name in CONTROLS), "Majority class"),
+        (
+            "Task",
+            TITLES[LOOPED],
+            *(TITLES[name] for name in CONTROLS),
+            scored.pop().constant if len(scored) == 1 else "Best constant",
+        ),
         rows,
-        caption="Percent, mean ± standard deviation; in brackets the difference to EqProp looped "
-        "in percentage points, over the seeds that both have. A control that scores like EqProp "
+        caption=f"{_units(summary)}, mean ± standard deviation; in brackets the difference to "
+        f"EqProp looped{', in percentage points' if _counts(summary) else ''}, over the seeds "
+        "that both have. A control that scores like EqProp "
         "shows that the task does not need what it lacks.",
     )
 
@@ -95,6 +103,30 @@ def returns_table(summary: ContestSummary) -> Table | None:
     )
 
 
+def _published(task: str) -> tuple[str, str]:
+    reference = REFERENCES.get(task)
+    return (percent(*reference.backprop), percent(*reference.eqprop)) if reference else (NONE, NONE)
+
+
+def _counts(summary: ContestSummary) -> bool:
+    """Tell whether there are classes, so that scores are percent."""
+    return any(task.metric == ACCURACY.name for task in summary.tasks)
+
+
+def _units(summary: ContestSummary) -> str:
+    """Say what the scores are."""
+    numbers = [task.title for task in summary.tasks if task.metric == R2.name]
+    if not numbers:
+        return "Percent of the test part"
+    if _counts(summary):
+        return f"Percent of the test part, on {', '.join(numbers)} R²"
+    return "R² on the test part (1 is perfect, 0 is what the mean has)"
+
+
+def _gap_units(summary: ContestSummary) -> str:
+    return "in percentage points, " if _counts(summary) else ""
+
+
 def _best_baseline(task: TaskSummary) -> str:
     if task.baseline is None:
         return "not run"
@@ -107,5 +139,5 @@ def _control_text(task: TaskSummary, name: str) -> str:
         control, eqprop = task.results[name].accuracies, task.results[LOOPED].accuracies
         shared = [control[seed] - eqprop[seed] for seed in control if seed in eqprop]
         if shared:
-            text += f"\n({points(sum(shared) / len(shared))})"
+            text += f"\n({METRICS[task.metric].difference(sum(shared) / len(shared))})"
     return text

@@ -2,11 +2,13 @@
 
 from experiments.contest.roster import Look, Roster, TaskGoal
 from experiments.parity.goals import REFERENCES
-from experiments.reporting.plot_style import BLUE, DASHED, ORANGE, SKY, VERMILION
+from experiments.reporting.plot_style import BLUE, DASHED, DOTTED, ORANGE, SKY, VERMILION
 from experiments.tasks import TASKS
 
 LOOPED, LAYERED = "eqprop_looped", "eqprop_layered"
 EQPROP = (LOOPED, LAYERED)
+CIRCUIT = "eqprop_circuit"
+"""Takes part where it is asked for."""
 BPTT = "backprop_looped"
 BASELINES = (BPTT, "backprop_feedforward")
 CONTESTANTS = EQPROP + BASELINES
@@ -14,6 +16,7 @@ CONTROLS = ("no_recurrence", "frozen_recurrence", "readout_only", "flipped_sign"
 TITLES = {
     "eqprop_looped": "EqProp looped",
     "eqprop_layered": "EqProp layered",
+    "eqprop_circuit": "EqProp circuit",
     "backprop_looped": "Backprop looped (BPTT)",
     "backprop_feedforward": "Backprop feed-forward",
     "no_recurrence": "W_rec = 0",
@@ -24,6 +27,7 @@ TITLES = {
 SHORT = {
     "eqprop_looped": "looped",
     "eqprop_layered": "layered",
+    "eqprop_circuit": "circuit",
     "backprop_looped": "BPTT",
     "backprop_feedforward": "MLP",
 }
@@ -32,7 +36,7 @@ PARITY = Roster(
     title="EqProp against backprop",
     titles=TITLES,
     short=SHORT,
-    eqprop=EQPROP,
+    eqprop=(*EQPROP, CIRCUIT),
     baselines=BASELINES,
     same_network=BPTT,
     claim="EqProp on the looped network against the best backprop baseline",
@@ -43,13 +47,16 @@ PARITY = Roster(
     looks={
         "eqprop_looped": Look(BLUE),
         "eqprop_layered": Look(SKY, DASHED),
+        "eqprop_circuit": Look(SKY, DOTTED),
         "backprop_looped": Look(VERMILION),
         "backprop_feedforward": Look(ORANGE, DASHED),
     },
+    optional=frozenset({CIRCUIT}),
     unused={
-        "backprop_looped": frozenset({"beta", "nudged_steps"}),
+        "eqprop_looped": frozenset({"layers"}),
+        "backprop_looped": frozenset({"beta", "estimator", "layers", "nudged_steps"}),
         "backprop_feedforward": frozenset(
-            {"beta", "cap", "cap_every", "free_steps", "nudged_steps", "tolerance"}
+            {"beta", "cap", "cap_every", "estimator", "free_steps", "nudged_steps", "tolerance"}
         ),
     },
 )

@@ -11,6 +11,7 @@ from engine.equilibrium import Relaxation, Solver
 from engine.learning.optimizer import Adam
 from engine.learning.spectral import SpectralCap
 from engine.learning.training import Training
+from experiments.contest.choices import COMPILED
 
 
 @dataclass(frozen=True)
@@ -18,8 +19,11 @@ class ParitySettings:
     """Everything that a run depends on, apart from task, contestant and seed."""
 
     hidden: int
+    """Units of the looped network, or of each hidden layer of the others."""
     batch_size: int
     epochs: int
+    layers: int = 2
+    """Hidden layers of the layered and of the feed-forward network."""
     free_steps: int = 30
     nudged_steps: int = 15
     tolerance: float = 1e-3
@@ -28,8 +32,10 @@ class ParitySettings:
     lr: float = 2.5e-3
     decay: float = 0.0
     """Weight decay of the matrices, apart from the gradient."""
-    beta: float = 0.03
+    beta: float | str = 0.03
+    estimator: str = "auto"
     activation: str = "tanh"
+    device: str = COMPILED
     data: str = ""
     """Checksum of a user's file, so that runs on other contents are not taken for the same."""
 
@@ -45,6 +51,7 @@ class ParitySettings:
             epochs=self.epochs,
             batch_size=self.batch_size,
             beta=self.beta,
+            estimator=self.estimator,
             free=free,
             nudged=replace(free, max_steps=self.nudged_steps),
             optimizer=Adam(self.lr),
@@ -119,9 +126,25 @@ BEST_BASELINE: dict[str, str] = {
 """The backprop contestant with the best validation accuracy, by the same command."""
 
 
+SEEDS = {"digits": 10, "cartpole": 5, "acrobot": 5}
+"""How many seeds fit five minutes on two cores, with the other tasks of a call without options."""
+FEW_SEEDS = 3
+"""Of tasks whose runs take minutes each."""
+OWN_SEEDS = 5
+"""On a user's data, whose size nobody knows."""
+
+
+def usual_seeds(task: str) -> int:
+    """Return how many seeds a task has if nothing is said."""
+    return SEEDS.get(task, FEW_SEEDS if task in BUDGETS else OWN_SEEDS)
+
+
+def budget_of(task: str) -> ParitySettings:
+    """Return the settings that all contestants of a task share."""
+    return BUDGETS.get(task, USER_BUDGET)
+
+
 def settings_for(task: str, contestant: str) -> ParitySettings:
     """Return the settings of a run; a control has those of the looped EqProp network."""
     tuned = CHOSEN.get(task, {})
-    return replace(
-        BUDGETS.get(task, USER_BUDGET), **tuned.get(contestant, tuned.get("eqprop_looped", {}))
-    )
+    return replace(budget_of(task), **tuned.get(contestant, tuned.get("eqprop_looped", {})))

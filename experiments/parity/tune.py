@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from experiments.contest.grid import best_points, grid_points, point_label, rank
 from experiments.parity.contestants import ParityJob
 from experiments.parity.roster import BASELINES
-from experiments.parity.settings import BUDGETS, USER_BUDGET, ParitySettings
+from experiments.parity.settings import ParitySettings
 from experiments.records import Record
 from experiments.tasks import Task
+
+Budgets: TypeAlias = Mapping[str, ParitySettings]
+"""What all points of a task share, by its name."""
 
 SEEDS = (7, 8, 9)
 """For tuning only: no reported run uses them."""
@@ -50,23 +53,24 @@ so nothing is overfitted.
 """
 
 
-def tuning_jobs(tasks: Iterable[Task]) -> list[ParityJob]:
-    """Return every point of the first grids, with each tuning seed."""
+def tuning_jobs(tasks: Iterable[Task], budgets: Budgets) -> list[ParityJob]:
+    """Return every point of the first grids, with each tuning seed; the rest is the budget."""
     jobs: list[ParityJob] = []
     for task in tasks:
-        budget = BUDGETS.get(task.name, USER_BUDGET)
         for contestant, grid in GRIDS.items():
-            jobs += _points(task, contestant, budget, grid)
+            jobs += _points(task, contestant, budgets[task.name], grid)
     return jobs
 
 
-def afterwards_jobs(tasks: Iterable[Task], chosen: Iterable[dict[str, Any]]) -> list[ParityJob]:
+def afterwards_jobs(
+    tasks: Iterable[Task], budgets: Budgets, chosen: Iterable[dict[str, Any]]
+) -> list[ParityJob]:
     """Return what is tried after the first grids, at the points that they chose."""
     known = {task.name: task for task in tasks}
     jobs: list[ParityJob] = []
     for row in chosen:
         task, contestant = known[row["task"]], row["contestant"]
-        settings = replace(BUDGETS.get(task.name, USER_BUDGET), **row["chosen"])
+        settings = replace(budgets[task.name], **row["chosen"])
         for name, values in AFTERWARDS.get(contestant, {}).items():
             others = [value for value in values if value != getattr(settings, name)]
             jobs += _points(task, contestant, settings, {name: others})

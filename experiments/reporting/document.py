@@ -19,7 +19,19 @@ class Badge:
     tone: Tone
 
 
-Cell: TypeAlias = str | Badge
+@dataclass(frozen=True)
+class Cited:
+    """Words that lead to where a number comes from: an address on the web."""
+
+    text: str
+    address: str
+
+    def __post_init__(self) -> None:
+        if not self.address.startswith("https://"):
+            raise ValueError(f"the source of {self.text!r} has the address {self.address!r}.")
+
+
+Cell: TypeAlias = str | Badge | Cited
 
 
 @dataclass(frozen=True)
@@ -31,7 +43,7 @@ class Table:
     """
 
     title: str
-    header: tuple[str, ...]
+    header: tuple[str | Cited, ...]
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
     text_columns: int = 1
@@ -41,7 +53,7 @@ class Table:
 class Figure:
     """A drawing as SVG; `path` is that of its picture, relative to the report.
 
-    `dark_svg` is the same drawing for a dark page.
+    `dark_svg` is the same drawing for a dark page, `phone` the two for a narrow one.
     """
 
     title: str
@@ -49,6 +61,7 @@ class Figure:
     path: str
     svg: str
     dark_svg: str | None = None
+    phone: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -88,4 +101,4 @@ class Document:
 
 def text_of(cell: Cell) -> str:
     """Return what a cell says."""
-    return cell.text if isinstance(cell, Badge) else cell
+    return cell if isinstance(cell, str) else cell.text

@@ -8,6 +8,7 @@ from experiments.reporting.document import (
     Block,
     Bullets,
     Cell,
+    Cited,
     Code,
     Document,
     Figure,
@@ -17,8 +18,16 @@ from experiments.reporting.document import (
 )
 from experiments.reporting.html_style import STYLE
 
+DARK, PHONE = "(prefers-color-scheme: dark)", "(max-width: 640px)"
 # The browser is told to refuse whatever the page does not contain itself.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
+MOST_CARDS = 12
+"""Rows of a table that become cards on a phone; a longer one would be lost among them."""
+FEWEST_LABELS = 4
+"""Columns of a table that become lines of a card; fewer fit side by side."""
+LONGEST_LINE = 28
+"""Letters that stand beside their label on a card."""
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -77,43 +86,84 @@ def _section(number: int, section: Section) -> str:
 
 
 def _table(table: Table) -> str:
-    header = "".join(
-        f'<th scope="col"{_alignment(table, j)}>{escape(name)}</th>'
-        for j, name in enumerate(table.header)
-    )
-    rows = "\n".join(f"<tr>{_row(table, row)}</tr>" for row in table.rows)
+    few = len(table.rows) <= MOST_CARDS and len(table.header) >= FEWEST_LABELS
+    folded = () if few else _folded(table)
+    header = _row(table, table.header, folded, "col")
+    rows = "\n".join(f"<tr>{_row(table, row, folded, 'row')}</tr>" for row in table.rows)
     note = f'<p class="note">{escape(table.caption)}</p>' if table.caption else ""
+    kind = ' class="cards"' if few else ""
     return (
-        f'<div class="block"><h3>{escape(table.title)}</h3>\n<div class="scroll"><table>\n'
+        f'<div class="block"><h3>{escape(table.title)}</h3>\n'
+        f'<div class="scroll"><table{kind}>\n'
         f"<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>{note}</div>"
     )
 
 
-def _row(table: Table, row: tuple[Cell, ...]) -> str:
-    cells = [f'<th scope="row">{_cell(row[0])}</th>']
-    cells += [f"<td{_alignment(table, j)}>{_cell(row[j])}</td>" for j in range(1, len(row))]
+def _folded(table: Table) -> tuple[int, ...]:
+    """Return the columns that join the first one on a phone: they say whose the numbers are."""
+    if table.text_columns == len(table.header):
+        return ()
+    return tuple(
+        j
+        for j in range(1, table.text_columns)
+        if all(len(text_of(row[j])) <= LONGEST_LINE for row in table.rows)
+    )
+
+
+def _row(table: Table, row: tuple[Cell, ...], folded: tuple[int, ...], scope: str) -> str:
+    """Return the cells of a row; folded ones stand twice, and a style shows them once."""
+    also = "".join(f'<span class="also">{_cell(row[j])}</span>' for j in folded)
+    cells = [f'<th scope="{scope}">{_cell(row[0])}{also}</th>']
+    for j in range(1, len(row)):
+        kinds = _kinds(table, j, row[j], folded)
+        if scope == "col":
+            cells.append(f'<th scope="col"{kinds}>{_cell(row[j])}</th>')
+        else:
+            label = escape(" ".join(text_of(table.header[j]).split()))
+            cells.append(f'<td{kinds} data-label="{label}">{_cell(row[j])}</td>')
     return "".join(cells)
 
 
-def _alignment(table: Table, column: int) -> str:
-    return "" if column < table.text_columns else ' class="number"'
+def _kinds(table: Table, column: int, cell: Cell, folded: tuple[int, ...]) -> str:
+    """Say of a cell that it is a number, or text that needs lines of its own, or folded."""
+    names = []
+    if column >= table.text_columns:
+        names.append("number")
+    elif len(text_of(cell)) > LONGEST_LINE:
+        names.append("long")
+    if column in folded:
+        names.append("folded")
+    return f' class="{" ".join(names)}"' if names else ""
 
 
 def _cell(cell: Cell) -> str:
     first, _, rest = (escape(part) for part in text_of(cell).partition("\n"))
     if isinstance(cell, Badge):
         first = f'<span class="badge {cell.tone}">{first}</span>'
-    return f'{first}<br><span class="detail">{rest}</span>' if rest else first
+    whole = f'{first}<br><span class="detail">{rest}</span>' if rest else first
+    if isinstance(cell, Cited):
+        whole = f'<a href="{escape(cell.address)}" rel="noreferrer">{whole}</a>'
+    return whole
 
 
 def _figure(figure: Figure) -> str:
-    dark = ""
-    if figure.dark_svg is not None:
-        source = _data_uri(figure.dark_svg)
-        dark = f'<source media="(prefers-color-scheme: dark)" srcset="{source}">'
+    drawings = {"": figure.svg, DARK: figure.dark_svg}
+    if figure.phone is not None:  # the first that fits is taken
+        light, dark = figure.phone
+        drawings = {
+            "": figure.svg,
+            f"{PHONE} and {DARK}": dark,
+            PHONE: light,
+            DARK: figure.dark_svg,
+        }
+    sources = "".join(
+        f'<source media="{media}" srcset="{_data_uri(svg)}">'
+        for media, svg in drawings.items()
+        if media and svg is not None
+    )
     return (
         f'<figure class="block"><h3>{escape(figure.title)}</h3>\n'
-        f'<div class="scroll"><picture>{dark}'
+        f'<div class="scroll"><picture>{sources}'
         f'<img src="{_data_uri(figure.svg)}" alt="{escape(figure.title)}"></picture></div>\n'
         f"<figcaption>{escape(figure.caption)}</figcaption></figure>"
     )

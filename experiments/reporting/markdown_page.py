@@ -2,7 +2,17 @@
 
 import re
 
-from experiments.reporting.document import Block, Bullets, Code, Document, Figure, Table, text_of
+from experiments.reporting.document import (
+    Block,
+    Bullets,
+    Cell,
+    Cited,
+    Code,
+    Document,
+    Figure,
+    Table,
+    text_of,
+)
 
 SPECIAL = re.compile(r"([\\`*_\[\]|#~$]|<(?=[A-Za-z/!?])|&(?=[#\w]+;))")
 """What Markdown would take for markup inside a line."""
@@ -40,7 +50,7 @@ def escaped(text: str) -> str:
 
 
 def _table(table: Table) -> str:
-    cells = [[escaped(text_of(cell)) for cell in row] for row in (table.header, *table.rows)]
+    cells = [[_cell(cell) for cell in row] for row in (table.header, *table.rows)]
     widths = [max(3, *(len(row[j]) for row in cells)) for j in range(len(table.header))]
     is_text = [j < table.text_columns for j in range(len(widths))]
     lines = [
@@ -59,3 +69,8 @@ def _table(table: Table) -> str:
     lines.insert(1, "| " + " | ".join(rule) + " |")
     parts = [f"### {escaped(table.title)}", "\n".join(lines)]
     return "\n\n".join([*parts, escaped(table.caption)] if table.caption else parts)
+
+
+def _cell(cell: Cell) -> str:
+    text = escaped(text_of(cell))
+    return f"[{text}]({cell.address})" if isinstance(cell, Cited) else text

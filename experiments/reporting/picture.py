@@ -8,6 +8,7 @@ from matplotlib.figure import Figure as Drawing
 
 from experiments.records import write_bytes, write_text
 from experiments.reporting.document import Figure
+from experiments.reporting.phone_plot import phone_svg
 from experiments.reporting.plot_style import STYLE, for_dark_page, to_png, to_svg
 
 FOLDER = "plots"
@@ -24,12 +25,17 @@ class Picture:
 
 
 def take_picture(name: str, title: str, caption: str, drawing: Drawing) -> Picture:
-    """Render a drawing that was made in the style of the reports."""
+    """Render a drawing that was made in the style of the reports, and is not used any further."""
     with matplotlib.rc_context(STYLE):
-        svg = to_svg(drawing)
+        svg, layout = to_svg(drawing), drawing.get_layout_engine()
         drawing.set_layout_engine("none")  # it is laid out: not once more for the PNG
-        figure = Figure(title, caption, f"{FOLDER}/{name}.png", svg, for_dark_page(svg))
-        return Picture(name, figure, to_png(drawing))
+        png = to_png(drawing)
+        drawing.set_layout_engine(layout)
+        small = phone_svg(drawing)
+    phone = (small, for_dark_page(small))
+    return Picture(
+        name, Figure(title, caption, f"{FOLDER}/{name}.png", svg, for_dark_page(svg), phone), png
+    )
 
 
 def write_picture(folder: Path, picture: Picture) -> None:

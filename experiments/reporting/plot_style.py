@@ -3,11 +3,13 @@
 import io
 import re
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -63,7 +65,10 @@ PANEL_WIDTH, PANEL_HEIGHT = 3.3, 2.5
 ENTRY_WIDTH = 2.3
 """What the longest entry of a legend takes, in inches."""
 
-LONGEST_TITLE = 30
+LONGEST_LINE = 30
+
+PATH = re.compile(r'(?<= d=")[^"]*')
+LONG_NUMBER = re.compile(r"(\.\d\d)\d+")
 
 
 def draw_panels(titles: Sequence[str], height: float = PANEL_HEIGHT) -> tuple[Figure, list[Axes]]:
@@ -75,7 +80,7 @@ def draw_panels(titles: Sequence[str], height: float = PANEL_HEIGHT) -> tuple[Fi
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)  # type: ignore[union-attr, call-arg]
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, title in zip(grid, titles, strict=False):
-        axes.set_title(shortened(title))
+        axes.set_title(wrapped(title))
     for axes in grid[len(titles) :]:
         axes.remove()
     return figure, list(grid[: len(titles)])
@@ -89,12 +94,13 @@ def add_legend(figure: Figure, entries: Sequence[tuple[str, str, Any]]) -> None:
         else Line2D([], [], color=colour, linestyle=dashes, label=title)
         for title, colour, dashes in entries
     ]
-    columns = int(figure.get_figwidth() / ENTRY_WIDTH)
-    figure.legend(
-        handles=handles,
-        loc="outside lower center",
-        ncols=min(columns, len(handles)),
-        handlelength=2.4,
+    put_legend(figure, handles, min(int(figure.get_figwidth() / ENTRY_WIDTH), len(handles)))
+
+
+def put_legend(figure: Figure, handles: Sequence[Artist], columns: int) -> Legend:
+    """Put a legend below the panels."""
+    return figure.legend(
+        handles=handles, loc="outside lower center", ncols=columns, handlelength=2.4
     )
 
 
@@ -105,10 +111,9 @@ def accuracy_limits(percents: FloatArray) -> tuple[float, float]:
     return max(low - room, -0.5 * room), min(high + room, 100.0 + 0.5 * room)
 
 
-def shortened(title: str, most: int = LONGEST_TITLE) -> str:
-    """Return a title that fits above a panel."""
-    words = " ".join(title.split())
-    return words if len(words) <= most else f"{words[: most - 3]}..."
+def wrapped(title: str, most: int = LONGEST_LINE) -> str:
+    """Return a title in lines that fit above a panel."""
+    return fill(" ".join(title.split()), most)
 
 
 def is_leftmost(axes: Axes) -> bool:
@@ -125,10 +130,13 @@ def to_png(figure: Figure) -> bytes:
 
 
 def to_svg(figure: Figure) -> str:
-    """Return the drawing with its letters as outlines: it needs no font."""
+    """Return the drawing with its letters as outlines: it needs no font.
+
+    Paths have two digits after the point: a third is not seen.
+    """
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return file.getvalue()
+    return PATH.sub(lambda path: LONG_NUMBER.sub(r"\1", path[0]), file.getvalue())
 
 
 def for_dark_page(svg: str) -> str:

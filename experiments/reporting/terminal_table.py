@@ -27,7 +27,10 @@ def rich_table(table: Table, width: int) -> RichTable:
     for j, (name, fitted) in enumerate(zip(table.header, fit_columns(table, room), strict=True)):
         is_text = j < table.text_columns
         drawn.add_column(
-            Text(name), width=fitted, justify="left" if is_text else "right", overflow="fold"
+            Text(text_of(name)),
+            width=fitted,
+            justify="left" if is_text else "right",
+            overflow="fold",
         )
     for row in table.rows:
         drawn.add_row(*(_text(cell) for cell in row))
@@ -67,4 +70,4 @@ def _parts(text: str, *, words: bool) -> list[str]:
 
 
 def _text(cell: Cell) -> Text:
-    return Text(cell.text, style=STYLES[cell.tone]) if isinstance(cell, Badge) else Text(cell)
+    return Text(text_of(cell), style=STYLES[cell.tone] if isinstance(cell, Badge) else "")

@@ -13,8 +13,9 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 RawArray: TypeAlias = npt.NDArray[Any]
 """Inputs before normalisation, of any numeric type."""
 
-Part: TypeAlias = tuple[RawArray, IntArray]
-"""Raw inputs `(samples, inputs)` and their labels `(samples,)`."""
+Part: TypeAlias = tuple[RawArray, RawArray]
+"""Raw inputs `(samples, inputs)` and their labels `(samples,)`, integers but for numbers that are
+to be predicted."""
 
 Policy: TypeAlias = Callable[[FloatArray], IntArray]
 """Map raw observations `(batch, inputs)` to actions `(batch,)`."""
@@ -45,22 +46,28 @@ class Environment:
 class Split:
     """Normalised inputs (float32) and labels (int64) for training, validation and test.
 
-    `mean` and `scale` come from the training part alone: `x = (raw - mean) / scale`.
+    `mean` and `scale` come from the training part alone: `x = (raw - mean) / scale`. Where a
+    number is to be predicted, the labels are targets (float32) of shape `(samples, 1)`, normalised
+    by `y_mean` and `y_scale`.
     """
 
     x_train: FloatArray
-    y_train: IntArray
+    y_train: RawArray
     x_valid: FloatArray
-    y_valid: IntArray
+    y_valid: RawArray
     x_test: FloatArray
-    y_test: IntArray
+    y_test: RawArray
     mean: FloatArray
     scale: FloatArray
     description: str
+    y_mean: float = 0.0
+    y_scale: float = 1.0
 
     @property
     def majority_rate(self) -> float:
-        """Accuracy on the test part of the best constant answer."""
+        """Score on the test part of the best constant answer: accuracy, or an R2 of zero."""
+        if self.y_test.dtype.kind == "f":
+            return 0.0
         return float(np.bincount(self.y_test).max() / len(self.y_test))
 
     def normalise(self, raw: RawArray) -> FloatArray:
@@ -84,7 +91,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Task:
-    """A classification problem: `load(seed)` returns the same split for the same seed.
+    """Classes or numbers to be predicted: `load(seed)` returns the same split for the same seed.
 
     To run in other processes, `load` must pickle: a module's function, or a partial of one.
     """
@@ -100,6 +107,10 @@ class Task:
     """Height, width and channels, where the inputs are pixels in that order."""
     names: tuple[str, ...] = ()
     """Of the classes, where they have any but their numbers."""
+    continuous: bool = False
+    """Whether a number is to be predicted, of which there is one: `classes` is then 1."""
+    note: str = ""
+    """What was read from a user's file."""
 
 
 def normalised_split(
@@ -108,31 +119,49 @@ def normalised_split(
     """Build a split from raw parts, with the mean and deviation of the training part.
 
     One number each for all inputs, or one for each input with `per_feature`. An input that never
-    varies in training is only centred.
+    varies in training is only centred. Targets that are numbers are normalised as well.
     """
     axis = 0 if per_feature else None
     mean = np.asarray(train[0].mean(axis, dtype=np.float64))
     deviation = np.asarray(train[0].std(axis, dtype=np.float64))
     scale = np.where(deviation > 0, deviation, 1.0)
     x_train, x_valid, x_test = (_scaled(x, mean, scale) for x, _ in (train, valid, test))
-    y_train, y_valid, y_test = (y.astype(np.int64) for _, y in (train, valid, test))
+    y_mean, y_scale, labels = 0.0, 1.0, [train[1], valid[1], test[1]]
+    if train[1].dtype.kind == "f":
+        y_mean, y_scale = float(train[1].mean()), float(train[1].std()) or 1.0
+        labels = [((y[:, None] - y_mean) / y_scale).astype(np.float32) for y in labels]
+    else:
+        labels = [y.astype(np.int64) for y in labels]
+    y_train, y_valid, y_test = labels
     return Split(
-        x_train, y_train, x_valid, y_valid, x_test, y_test, mean, scale, description=description
+        *(x_train, y_train, x_valid, y_valid, x_test, y_test, mean, scale, description),
+        y_mean,
+        y_scale,
     )
 
 
-def stratified_parts(x: RawArray, y: IntArray, seed: int) -> tuple[Part, Part, Part]:
-    """Cut samples into 60 % training, 20 % validation and 20 % test, class by class."""
+def stratified_parts(
+    x: RawArray, y: RawArray, seed: int, by_class: bool = True
+) -> tuple[Part, Part, Part]:
+    """Cut samples into 60 % training, 20 % validation and 20 % test, class by class or at random.
+
+    Numbers that are to be predicted have no classes.
+    """
+    rest, test = held_out(x, y, seed, 0.2, by_class)
+    return (*held_out(*rest, seed, 0.25, by_class), test)
+
+
+def held_out(
+    x: RawArray, y: RawArray, seed: int, share: float, by_class: bool = True
+) -> tuple[Part, Part]:
+    """Cut a share of the samples off, class by class or at random; return the rest and them."""
     # Here, since it takes over a second, and the help of a command names tasks without loading any.
     from sklearn.model_selection import train_test_split
 
-    x_rest, x_test, y_rest, y_test = train_test_split(
-        x, y, test_size=0.2, stratify=y, random_state=seed
+    x_rest, x_held, y_rest, y_held = train_test_split(
+        x, y, test_size=share, stratify=y if by_class else None, random_state=seed
     )
-    x_train, x_valid, y_train, y_valid = train_test_split(
-        x_rest, y_rest, test_size=0.25, stratify=y_rest, random_state=seed
-    )
-    return (x_train, y_train), (x_valid, y_valid), (x_test, y_test)
+    return (x_rest, y_rest), (x_held, y_held)
 
 
 def _scaled(raw: RawArray, mean: FloatArray, scale: FloatArray) -> FloatArray:

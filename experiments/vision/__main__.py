@@ -10,10 +10,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from experiments.contest.choices import add_device, add_seed_count, add_settings
 from experiments.options import (
     add_data,
+    add_label,
     add_out,
-    add_seeds,
     add_workers,
     command_parser,
     known,
@@ -21,7 +22,7 @@ from experiments.options import (
     positive,
 )
 from experiments.requirements import packages_needed
-from experiments.vision.choices import DEVICES, FULL, NETWORKS, VISION_TASKS
+from experiments.vision.choices import FULL, NETWORKS, VISION_TASKS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,10 +40,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--tasks", type=task, nargs="+", metavar="NAME", help=f"of {', '.join(VISION_TASKS)}")
     add("--full", action="store_true", help=f"the whole table, in hours: {', '.join(FULL)}")
     add_data(parser, "your own images: .npz with x (samples, height, width, channels) and y")
+    add_label(parser)
     add("--network", choices=NETWORKS, help="dchn: 128-256-512-512 as published, for a GPU")
-    add("--device", choices=DEVICES, help="EqProp on torch, there (default: compiled kernels)")
-    add_seeds(parser, 3)
+    add_device(parser)
+    add_seed_count(parser, "3")
     add("--epochs", type=positive, metavar="N", help="epochs in place of those of the settings")
+    add_settings(parser)
     add_out(parser, "results/vision")
     add("--fresh", action="store_true", help="repeat runs that are already in the folder")
     add_workers(parser, "runs")

@@ -7,6 +7,7 @@ is without them.
 import numpy as np
 
 from engine.arrays import Array, IntArray, namespace
+from engine.errors import EngineError
 from experiments.tasks import Image
 
 MIRROR, SHIFT, HIDE = "mirror", "shift", "hide"
@@ -24,7 +25,7 @@ class Views:
         self._image, self._kinds = image, [kind for kind in kinds.split("+") if kind]
         for kind in self._kinds:
             if kind not in KNOWN:
-                raise ValueError(f"unknown view '{kind}'; known: {', '.join(KNOWN)}")
+                raise EngineError(f"unknown view '{kind}'; known: {', '.join(KNOWN)}.")
         self._rng = np.random.default_rng((seed, len(kinds)))
 
     def __call__(self, x: Array) -> Array:

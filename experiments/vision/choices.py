@@ -1,4 +1,4 @@
-"""What the vision command offers: tasks, networks and devices, by name and without their work."""
+"""What the vision command offers: tasks and networks, by name and without their work."""
 
 from dataclasses import replace
 
@@ -13,4 +13,3 @@ FULL = ("mnist", "fashion_mnist", "cifar10", SHALLOW, DEEP)
 """Tasks of the table that goals are about."""
 NETWORKS = {"dchn": "128/2-256/2-512/2-512/2"}
 """What `--network` knows: channels and kernels as published, strides in place of max pooling."""
-DEVICES = ("cpu", "cuda", "mps")

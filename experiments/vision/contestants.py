@@ -4,13 +4,13 @@ import time
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from adapters.torch_arrays import Device, torch
-from adapters.torch_backend import TorchBackend
+from adapters.torch_arrays import torch
 from engine.arrays import Array, FloatArray, IntArray
 from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
@@ -23,14 +23,18 @@ from engine.learning.training import Step, Training, fit, train_step
 from engine.model.network import Network
 from engine.model.params import Params, initial_params
 from experiments.contest.baselines import settled_bptt_step
+from experiments.contest.data_facts import DATA, data_facts
+from experiments.contest.devices import make_backend, torch_device
 from experiments.contest.jobs import Watch
+from experiments.contest.metrics import mean_cost, score
+from experiments.contest.weights import Weights, save_weights
 from experiments.records import EpochPoint, Record
 from experiments.tasks import Split, Task
 from experiments.vision.augment import Views
 from experiments.vision.gradient import Truth, judge_gradient
 from experiments.vision.networks import FeedForwardImages, conv_stack, filters_of, kernels_of
 from experiments.vision.roster import BACKPROP, EQPROP
-from experiments.vision.settings import COMPILED, VisionSettings
+from experiments.vision.settings import VisionSettings
 
 COSINE_SAMPLES = 16
 COSINE_EPOCHS = 3
@@ -55,6 +59,8 @@ class VisionJob:
     settings: VisionSettings
     final: bool = True
     label: str = ""
+    weights: Path | None = None
+    """Where to keep the network, if it is kept."""
 
     @property
     def key(self) -> str:
@@ -77,6 +83,10 @@ class VisionJob:
         assert self.task.image is not None
         return Views(self.task.image, self.settings.views, self.seed)
 
+    def check(self) -> None:
+        """Refuse settings that no network or training can have."""
+        _ = self.network, self.training, self.views
+
     def run(self, watch: Watch | None = None) -> Record:
         """Train and measure."""
         return run_job(self, watch)
@@ -90,6 +100,7 @@ class TrainedImages:
     parameters: int
     curve: tuple[EpochPoint, ...]
     filters: FloatArray
+    weights: Weights
     truths: dict[int, Truth] = field(default_factory=dict)
 
 
@@ -110,15 +121,15 @@ def run_job(job: VisionJob, watch: Watch | None = None) -> Record:
         warnings.simplefilter("ignore", NudgeWarning)
         train = _train_feedforward if job.contestant == BACKPROP else _train_network
         trained = train(job, split, watch or (lambda point: None))
+    save_weights(job, trained.weights, split)
     p, y = trained.probabilities, split.y_test
-    likelihood = np.maximum(p[np.arange(len(p)), y], np.finfo(np.float32).tiny)
     return Record(
         task=job.task.name,
         title=job.task.title,
         contestant=job.contestant,
         seed=job.seed,
-        accuracy=_accuracy(p, y),
-        cost=float(-np.log(likelihood).mean()),
+        accuracy=score(p, y),
+        cost=mean_cost(p, y),
         n_test=len(y),
         majority_rate=split.majority_rate,
         parameters=trained.parameters,
@@ -126,7 +137,7 @@ def run_job(job: VisionJob, watch: Watch | None = None) -> Record:
         curve=trained.curve,
         returns=None,
         seconds=time.perf_counter() - began,
-        measures=_measures(job, trained, y),
+        measures={DATA: data_facts(job.task, parts), **_measures(job, trained, y)},
     )
 
 
@@ -150,19 +161,12 @@ def compile_kernels() -> None:
     fit(backend, np.eye(2, network.inputs), [0, 1], settings.training(network, 0))
 
 
-def _make_backend(network: Network, params: Params, device: str) -> Backend:
-    if device == COMPILED:
-        return NumbaBackend(network, params)
-    named: Device = {"cuda": "cuda", "mps": "mps"}.get(device, "cpu")  # type: ignore[assignment]
-    return TorchBackend(network, params, named)
-
-
 def _train_network(job: VisionJob, split: Split, watch: Watch) -> TrainedImages:
     network, training = job.network, job.training
     seen = split.x_train[:CALIBRATED_ON]
     params = start_params(network, seen, job.settings.cap, job.seed)
     training = replace(training, rates=relative_rates(params, seen))
-    backend = _make_backend(network, params, job.settings.device)
+    backend = make_backend(network, params, job.settings.device)
     settled = replace(training.settled, max_steps=TEST_STEPS)
     is_eqprop = job.contestant == EQPROP
     probe = split.x_train[:COSINE_SAMPLES], split.y_train[:COSINE_SAMPLES]
@@ -189,24 +193,23 @@ def _train_network(job: VisionJob, split: Split, watch: Watch) -> TrainedImages:
     fit(backend, split.x_train, split.y_train, training, on_epoch=on_epoch, step=viewed)
     first = kernels_of(network)[0]
     filters = filters_of(backend.params[first.name], first.kernel)
-    return TrainedImages(said, network.size, tuple(curve), filters, truths)
+    return TrainedImages(said, network.size, tuple(curve), filters, backend.params, truths)
 
 
 def _train_feedforward(job: VisionJob, split: Split, watch: Watch) -> TrainedImages:
-    device = "cpu" if job.settings.device == COMPILED else job.settings.device
-    model = FeedForwardImages(job.network, job.seed, device)
+    model = FeedForwardImages(job.network, job.seed, torch_device(job.settings.device))
     curve: list[EpochPoint] = []
     said: FloatArray = np.empty(0)
 
     def on_epoch(epoch: Epoch) -> None:
         nonlocal said
-        said = model.probabilities(_measured(split, epoch, job.training))
+        said = model.outputs(_measured(split, epoch, job.training))
         curve.append(_point(epoch, _drawn_accuracy(said, split), False, None))
         watch(curve[-1])
 
     settings = job.settings
     model.fit(split.x_train, split.y_train, job.training, settings.decay, on_epoch, job.views)
-    return TrainedImages(said, model.size, tuple(curve), model.filters)
+    return TrainedImages(said, model.size, tuple(curve), model.filters, model.weights)
 
 
 def _measured(split: Split, epoch: Epoch, training: Training) -> FloatArray:
@@ -216,7 +219,7 @@ def _measured(split: Split, epoch: Epoch, training: Training) -> FloatArray:
 
 def _drawn_accuracy(said: FloatArray, split: Split) -> float:
     """Return the accuracy on the same few images for every epoch, so that a curve has no jump."""
-    return _accuracy(said[:CURVE_IMAGES], split.y_test[:CURVE_IMAGES])
+    return score(said[:CURVE_IMAGES], split.y_test[:CURVE_IMAGES])
 
 
 def _viewed(step: Step, views: Views) -> Step:
@@ -256,7 +259,3 @@ def _point(epoch: Epoch, accuracy: float, is_eqprop: bool, cosine: float | None)
         unsettled=epoch.unsettled,
         cosine=cosine,
     )
-
-
-def _accuracy(probabilities: FloatArray, labels: IntArray) -> float:
-    return float((probabilities.argmax(axis=1) == labels).mean())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from adapters.torch_arrays import torch, unpack
-from adapters.torch_autograd import loss
+from adapters.torch_autograd import loss, symmetrise
 from adapters.torch_backend import TorchBackend
 from engine.arrays import FloatArray, IntArray
 from engine.backend import Backend
@@ -76,7 +76,7 @@ def exact_gradient(params: Params, x: FloatArray, y: FloatArray) -> FloatArray:
     state = torch.tensor(free.state).requires_grad_()
     theta = torch.tensor(params.theta).requires_grad_()
     with torch.enable_grad():
-        blocks = unpack(network, theta)
+        blocks = symmetrise(network, unpack(network, theta))
         drive = dynamics.clamped_drive(network, blocks, inputs)
         image = dynamics.step(network, blocks, inputs, None, state, 0.0, drive)
         mean = loss(network, blocks, state, targets)

@@ -9,11 +9,10 @@ from engine.couplings.convolution import ChannelBias, Convolution, InputConvolut
 from engine.couplings.coupling import Coupling
 from engine.couplings.readout import SoftmaxReadout
 from engine.couplings.window import Window
+from engine.errors import EngineError
 from engine.model.network import Layer, Network
-from experiments.contest.baselines import TorchClassifier, draw_uniformly
+from experiments.contest.baselines import BENDS, TorchLearner, draw_uniformly
 from experiments.tasks import Image
-
-BENDS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
 
 def layer_plan(layers: str) -> list[tuple[int, int]]:
@@ -21,7 +20,12 @@ def layer_plan(layers: str) -> list[tuple[int, int]]:
     plan = []
     for layer in layers.split("-"):
         channels, _, stride = layer.partition("/")
-        plan.append((int(channels), int(stride or 1)))
+        try:
+            plan.append((int(channels), int(stride or 1)))
+        except ValueError:
+            raise EngineError(
+                f"layers are '{layers}', expected channels / stride of each, such as 16/2-32/2."
+            ) from None
     return plan
 
 
@@ -69,7 +73,7 @@ class _AsPlanes(torch.nn.Module):
         return x.reshape(len(x), *self._image).permute(0, 3, 1, 2)
 
 
-class FeedForwardImages(TorchClassifier):
+class FeedForwardImages(TorchLearner):
     """The layers of a convolutional network as a feed-forward one: the same kernels, strides and
     channels, the same activation, the same softmax over all of the last layer.
     """

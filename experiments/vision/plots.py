@@ -25,7 +25,7 @@ from experiments.reporting.plot_style import (
     add_legend,
     draw_panels,
     is_leftmost,
-    shortened,
+    wrapped,
 )
 from experiments.vision.roster import BACKPROP, EQPROP
 
@@ -80,7 +80,7 @@ def draw_filters(roster: Roster, runs: Runs) -> Figure | None:
     for axes in panels:
         axes.axis("off")
     for axes, (title, filters) in zip(panels, shown, strict=False):
-        axes.set_title(shortened(title, 44), fontsize=8.5)
+        axes.set_title(wrapped(title, 44), fontsize=8.5)
         mosaic = tiled(filters)
         options: dict[str, Any] = {}
         if mosaic.ndim == 2:
@@ -126,7 +126,7 @@ def draw_confusions(runs: Runs) -> Figure | None:
     figure = Figure(figsize=(4.6 * columns, 4.2 * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, (title, names, counts) in zip(panels, found, strict=False):
-        axes.set_title(shortened(title))
+        axes.set_title(wrapped(title))
         _draw_confusion(axes, names, counts)
     for axes in panels[len(found) :]:
         axes.remove()

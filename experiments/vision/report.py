@@ -27,6 +27,7 @@ from experiments.vision.plots import PLOTS
 from experiments.vision.roster import roster_for
 from experiments.vision.tables import (
     depth_sentences,
+    has_published,
     headline_table,
     layers_table,
     published_table,
@@ -56,7 +57,11 @@ METHOD = (
 
 
 def write_report(
-    records: Iterable[Record], folder: Path, command: str, machine: Mapping[str, str]
+    records: Iterable[Record],
+    folder: Path,
+    command: str,
+    machine: Mapping[str, str],
+    looks: int = 1,
 ) -> ContestSummary:
     """Write every file of the report from the runs that there are, and return what they show.
 
@@ -65,13 +70,14 @@ def write_report(
     records = list(records)
     roster = roster_for(records)
     runs = arrange_runs(roster, records)
-    summary = summarise(roster, list_records(runs), {})
+    summary = summarise(roster, list_records(runs), {}, looks)
     pictures = draw_plots(roster, summary, runs, PLOTS)
     figures = {picture.name: picture.figure for picture in pictures}
     document = build_document(roster, summary, runs, figures, command, machine)
     results = results_json(summary, runs, command, machine)
     write_files(folder, document, pictures, metrics_csv(runs), results)
-    write_text(folder / TABLE, render_block(published_table(summary, runs)) + "\n")
+    table = published_table(summary, runs) if has_published(summary) else headline_table(summary)
+    write_text(folder / TABLE, render_block(table) + "\n")
     return summary
 
 
@@ -85,9 +91,10 @@ def build_document(
 ) -> Document:
     """Put tables and figures (by name) in order; what there is nothing to say about is left out."""
     shown = figures.get
+    beside = published_table(summary, runs) if has_published(summary) else None
     sections = (
         section("Results", headline_table(summary), goals_table(roster, summary), shown("gap")),
-        section("Beside published results", published_table(summary, runs)),
+        section("Beside published results", beside),
         section("Missing", *missing_runs(summary)),
         section("Statistics", *statistics(roster, summary)),
         section("Accuracy", shown("accuracy"), shown("learning_curves"), shown("confusion")),

@@ -12,11 +12,10 @@ from engine.learning.optimizer import Adam
 from engine.learning.spectral import SpectralCap
 from engine.learning.training import Training
 from engine.model.network import Network
+from experiments.contest.baselines import check_activation
+from experiments.contest.choices import COMPILED
 from experiments.tasks import Task
 from experiments.vision.networks import conv_stack, kernels_of
-
-COMPILED = "compiled"
-"""In place of a torch device: the kernels of the engine."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,9 @@ class VisionSettings:
     """In proportion to the nudge, which moves states by as much."""
     bptt_steps: int = 6
     """Steps that backprop goes back through from where the network has settled."""
+    beta: float | str = "auto"
+    """With `auto`, and no other estimator, one tiny nudge, as a displacement."""
+    estimator: str = "auto"
     cap: float = 0.95
     lr: float = 3e-3
     decay: float = 0.0
@@ -57,15 +59,18 @@ class VisionSettings:
         """Return the network that relaxes."""
         if task.image is None:
             raise ValueError(f"task {task.name} has no images")
+        check_activation(self.activation)
         return conv_stack(task.image, self.layers, self.kernel, self.activation, task.classes)
 
     def training(self, network: Network, seed: int) -> Training:
-        """Return the settings as the engine takes them: one nudge, as a displacement."""
+        """Return the settings as the engine takes them."""
         free = Relaxation(self.free_steps, self.tolerance, "sweeps")
         matrices = [*(coupling.name for coupling in kernels_of(network)), "W_out"]
         return Training(
             epochs=self.epochs,
             batch_size=self.batch_size,
+            beta=self.beta,
+            estimator=self.estimator,
             free=free,
             nudged=replace(free, max_steps=self.nudged_steps, tolerance=self.nudged_tolerance),
             optimizer=Adam(self.lr),

@@ -9,8 +9,9 @@ from experiments.contest.roster import Roster
 from experiments.contest.runs import Runs, task_title
 from experiments.contest.summary import ContestSummary, TaskSummary
 from experiments.records import Record
-from experiments.reporting.document import Badge, Cell, Table
+from experiments.reporting.document import Badge, Cell, Cited, Table
 from experiments.reporting.number_text import NONE, number, percent, points, setting
+from experiments.vision.choices import VISION_TASKS
 from experiments.vision.published import PUBLISHED
 from experiments.vision.roster import BACKPROP, BPTT, EQPROP
 
@@ -49,6 +50,11 @@ def headline_table(summary: ContestSummary) -> Table:
     )
 
 
+def has_published(summary: ContestSummary) -> bool:
+    """Tell whether there is more than a user's own images."""
+    return not summary.tasks or any(task.name in VISION_TASKS for task in summary.tasks)
+
+
 def published_table(summary: ContestSummary, runs: Runs) -> Table:
     """Put what was measured here beside published results, each with network and steps."""
     rows: list[tuple[Cell, ...]] = []
@@ -58,7 +64,8 @@ def published_table(summary: ContestSummary, runs: Runs) -> Table:
             accuracies = (accuracy_text(task, name) for name in (EQPROP, BACKPROP))
             rows.append((task.title, "here", network_text(task), steps, *accuracies))
     for result in PUBLISHED:
-        known = (result.task, result.source, result.network, result.steps or NONE)
+        source = Cited(result.source, result.address) if result.address else result.source
+        known = (result.task, source, result.network, result.steps or NONE)
         rows.append((*known, percent(result.accuracy), NONE))
     return Table(
         "Beside published results of EqProp",

@@ -1,6 +1,6 @@
 """Choose learning rate and weight decay on the validation split, alike for every contestant."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,14 +29,17 @@ def contestants_on(task: str) -> tuple[str, ...]:
     return tuple(name for name in CONTESTANTS if name != BPTT or task not in WITHOUT_BPTT)
 
 
-def tuning_jobs(tasks: Iterable[Task], overrides: dict[str, Any]) -> list[VisionJob]:
+def budget_for(task: str) -> VisionSettings:
+    """Return the settings that all points of a task share."""
+    return replace(BUDGETS.get(task, USER_BUDGET), **(SHORT if task in LARGE else {}))
+
+
+def tuning_jobs(tasks: Iterable[Task], budgets: Mapping[str, VisionSettings]) -> list[VisionJob]:
     """Return every point of the grid, for each contestant with each tuning seed."""
     jobs: list[VisionJob] = []
     for task in tasks:
-        short = SHORT if task.name in LARGE else {}
-        budget = replace(BUDGETS.get(task.name, USER_BUDGET), **short | overrides)
         for contestant in contestants_on(task.name):
-            points = [replace(budget, **point) for point in grid_points(GRID)]
+            points = [replace(budgets[task.name], **point) for point in grid_points(GRID)]
             jobs += _with_seeds(task, contestant, points)
     return jobs
 

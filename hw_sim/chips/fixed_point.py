@@ -1,10 +1,12 @@
 """Words of the digital chip: their widths, and the tables of its activations."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import log2
 
 import numpy as np
 
+from engine.arrays import IntArray
 from engine.border import checked
 from engine.errors import EngineError
 from engine.model.activation import ACTIVATIONS
@@ -119,13 +121,7 @@ class DigitalConfig(ChipSettings):
 def formats(config: DigitalConfig) -> Words:
     """Return the formats and the tables: one row for each activation, and exp(-h)."""
     limit = 2 ** (config.accumulator_bits - 1)
-    entries = int(2 * config.table_range * 2.0**config.table_fraction)
-    address = (np.arange(entries) - entries // 2) * 2.0**-config.table_fraction
-    top = 2**config.state_fraction
-    rows = sorted(ACTIVATIONS.values(), key=lambda activation: activation.code)
-    tables = [np.clip(np.floor(rule.sigma(address) * top + 0.5), 1 - top, top - 1) for rule in rows]
-    depth = np.arange(2 * entries) * 2.0**-config.table_fraction
-    odds = np.floor(np.exp(-depth) * 2.0**ODDS_FRACTION + 0.5)
+    activations, odds = _tables(config.table_range, config.table_fraction, config.state_fraction)
     return Words(
         low=1 - limit,
         high=limit - 1,
@@ -133,6 +129,19 @@ def formats(config: DigitalConfig) -> Words:
         weight_fraction=config.weight_fraction,
         gain_fraction=GAIN_FRACTION,
         table_shift=config.weight_fraction + config.state_fraction - config.table_fraction,
-        activations=np.array(tables, np.int64),
-        odds=odds.astype(np.int64),
+        activations=activations,
+        odds=odds,
     )
+
+
+@lru_cache(maxsize=2)  # of 20 bits they take longer than all else that a chip is made of
+def _tables(reach: float, fraction: int, state_fraction: int) -> tuple[IntArray, IntArray]:
+    """Return the tables of drives up to `reach` in steps of `2^-fraction`; chips only read them."""
+    entries = int(2 * reach * 2.0**fraction)
+    address = (np.arange(entries) - entries // 2) * 2.0**-fraction
+    top = 2**state_fraction
+    rows = sorted(ACTIVATIONS.values(), key=lambda activation: activation.code)
+    tables = [np.clip(np.floor(rule.sigma(address) * top + 0.5), 1 - top, top - 1) for rule in rows]
+    depth = np.arange(2 * entries) * 2.0**-fraction
+    odds = np.floor(np.exp(-depth) * 2.0**ODDS_FRACTION + 0.5)
+    return np.array(tables, np.int64), odds.astype(np.int64)

@@ -1,8 +1,6 @@
 """scikit-learn's own checks in full, and what they leave out."""
 
-import importlib
 import pickle
-import sys
 import warnings
 from typing import Any
 
@@ -14,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from adapters.sklearn_estimator import EqPropClassifier, EqPropRegressor
@@ -31,13 +30,6 @@ def blobs(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 @parametrize_with_checks([EqPropClassifier(max_iter=40), EqPropRegressor(8, max_iter=40)])
 def test_every_check_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
-
-
-def test_missing_scikit_learn_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.base", None)
-    monkeypatch.delitem(sys.modules, "adapters.sklearn_estimator")
-    with pytest.raises(ImportError, match=r'pip install "scikit-learn>=1.6"'):
-        importlib.import_module("adapters.sklearn_estimator")
 
 
 @pytest.mark.parametrize("hidden", [32, (24, 24)])
@@ -146,6 +138,10 @@ def test_running_out_of_passes_is_a_warning_and_settling_is_none() -> None:
         ({"hidden_layer_sizes": ()}, "leave no layer"),
         ({"beta": -1.0}, "beta is -1.0"),
         ({"cap": 1.5}, "spectral cap is 1.5"),
+        ({"activation": "sine"}, "unknown activation 'sine'"),
+        ({"alpha": -1e-3}, "alpha is -0.001"),
+        ({"early_stopping": True, "validation_fraction": 1.0}, "validation_fraction is 1.0"),
+        ({"early_stopping": True, "validation_fraction": 0.001}, "cannot hold out 0.001 of 120"),
         ({"estimator": "psychic"}, "unknown estimator 'psychic'"),
         ({"learning_rate": 0.0}, "learning rate 0.0"),
     ],
@@ -214,3 +210,102 @@ def test_a_refused_fit_leaves_what_was_learned(make: type, setting: dict) -> Non
         model.fit(x[:, :2], y + 5)
     model.set_params(**{name: getattr(make(), name) for name in setting})
     np.testing.assert_array_equal(model.predict(x), before)
+
+
+@pytest.mark.parametrize("make", [EqPropClassifier, EqPropRegressor])
+def test_a_penalty_shrinks_weights_and_counts_in_the_loss(make: type) -> None:
+    """The first loss is that of the drawn weights: it differs by `alpha / 2 |W|^2` a sample."""
+    x, y = make_friedman1(60, random_state=0)
+    y = (y > y.mean()).astype(int) if make is EqPropClassifier else y
+    models = [make(8, alpha=alpha, max_iter=1, random_state=0).fit(x, y) for alpha in (0.0, 1.0)]
+    start = make(8, alpha=0.0, max_iter=1, learning_rate=1e-30, random_state=0).fit(x, y)
+    blocks = start.backend_.params
+    squares = sum(float(np.sum(w**2)) for name, w in blocks.items() if not name.startswith("b"))
+    gap = models[1].loss_curve_[0] - models[0].loss_curve_[0]
+    assert abs(gap - squares / 2 / len(x)) < 1e-9 * gap
+    longer = [make(8, alpha=alpha, max_iter=40, random_state=0).fit(x, y) for alpha in (0.0, 10.0)]
+    sizes = [
+        float(np.sum(model.backend_.params["W_rec" if make is EqPropClassifier else "W_2"] ** 2))
+        for model in longer
+    ]
+    assert sizes[1] < 0.5 * sizes[0]
+
+
+def test_the_best_pass_on_samples_held_out_is_kept() -> None:
+    x, y = blobs()
+    y = np.where(np.random.default_rng(0).random(len(y)) < 0.3, "ant", y)  # some labels are wrong
+    model = EqPropClassifier(
+        32, early_stopping=True, validation_fraction=0.25, learning_rate=0.05, random_state=0
+    ).fit(x, y)
+    scores = model.validation_scores_
+    assert len(scores) == model.n_iter_ < model.max_iter
+    assert model.best_validation_score_ == max(scores) > scores[-1]
+    parts = train_test_split(
+        x, y, test_size=0.25, stratify=y, random_state=check_random_state(0).randint(2**31)
+    )
+    assert model.score(parts[1], parts[3]) == max(scores)
+
+
+def test_a_regressor_stops_early_by_the_share_of_variance() -> None:
+    x, y = make_friedman1(300, random_state=0)
+    model = EqPropRegressor(16, early_stopping=True, batch_size=32, random_state=0)
+    model.fit(StandardScaler().fit_transform(x), y)
+    assert model.best_validation_score_ == max(model.validation_scores_) > 0.5
+    assert len(model.validation_scores_) == model.n_iter_ < model.max_iter
+    with pytest.raises(EngineError, match="would hold out 1 of 5 samples"):
+        EqPropRegressor(4, early_stopping=True).fit(x[:5], y[:5])
+    with pytest.raises(EngineError, match="without early_stopping"):
+        model.partial_fit(x, y)
+
+
+def test_a_warm_start_goes_on_with_the_same_network_and_refuses_another() -> None:
+    x, y = blobs()
+    model = EqPropClassifier(8, max_iter=3, warm_start=True, random_state=0).fit(x, y)
+    once = clone(model).set_params(max_iter=6).fit(x, y)
+    twice = model.fit(x, y)
+    assert twice.n_iter_ == 6
+    np.testing.assert_array_equal(twice.predict_proba(x), once.predict_proba(x))
+    with pytest.raises(EngineError, match=r"goes on with the classes \['ant', 'bee', 'cat'\]"):
+        model.fit(x[y != "ant"], y[y != "ant"])
+    with pytest.raises(EngineError, match="describe another one"):
+        model.set_params(hidden_layer_sizes=9).fit(x, y)
+    assert clone(model).set_params(warm_start=False, max_iter=3).fit(x, y).n_iter_ == 3
+
+
+def test_a_regressor_that_goes_on_keeps_its_scale() -> None:
+    x, y = make_friedman1(60, random_state=0)
+    model = EqPropRegressor(8, max_iter=3, warm_start=True, random_state=0).fit(x, y)
+    once = clone(model).set_params(max_iter=6).fit(x, y)
+    np.testing.assert_array_equal(model.fit(x, y).predict(x), once.predict(x))
+    with pytest.raises(EngineError, match="2 targets a sample"):
+        model.fit(x, np.stack([y, y], 1))
+
+
+@pytest.mark.parametrize("make", [EqPropClassifier, EqPropRegressor])
+def test_hidden_units_have_the_activation_that_is_asked_for(make: type) -> None:
+    x, y = np.random.default_rng(0).normal(size=(40, 4)), np.arange(40) % 2
+    model = make((6, 5), activation="relu", max_iter=2, random_state=0).fit(x, y)
+    kinds = [layer.activation for layer in model.backend_.network.layers]
+    assert kinds == (["relu"] * 2 if make is EqPropClassifier else ["relu", "relu", "tanh"])
+    assert np.isfinite(model.predict(x).astype(float)).all()
+
+
+def test_each_pass_is_a_line_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    x, y = blobs()
+    EqPropClassifier(4, max_iter=2, random_state=0).fit(x, y)
+    assert capsys.readouterr().out == ""
+    EqPropClassifier(4, max_iter=2, early_stopping=True, verbose=True, random_state=0).fit(x, y)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("pass 1: loss ")
+    assert second.startswith("pass 2: loss ")
+    assert "validation score" in second
+
+
+def test_names_of_columns_are_kept() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    x, y = blobs()
+    table = pandas.DataFrame(x, columns=["a", "b", "c", "d"])
+    model = EqPropClassifier(**QUICK).fit(table, y)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(table[["b", "a", "c", "d"]])

@@ -10,6 +10,7 @@ import pytest
 from experiments import tree
 
 ROOT = Path(__file__).parents[2]
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
@@ -51,6 +52,13 @@ def test_the_examples_of_a_section_run_in_order(section: str) -> None:
     names: dict[str, Any] = {"__name__": "example"}
     for block in _blocks(section, "python"):
         exec(compile(block, "example", "exec"), names)
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_runs_from_its_top_to_its_end(page: Path) -> None:
+    names: dict[str, Any] = {"__name__": "example"}
+    for block in _blocks(page.read_text(encoding="utf-8"), "python"):
+        exec(compile(block, page.name, "exec"), names)
 
 
 @pytest.mark.parametrize(("file", "expected"), _hunks())

@@ -11,15 +11,18 @@ import experiments.fuzz.__main__ as fuzz
 import experiments.hardware.__main__ as hardware
 import experiments.mutants.__main__ as mutants
 import experiments.parity.__main__ as parity
+import experiments.playground.__main__ as playground
 import experiments.transformer.__main__ as transformer
 import experiments.verify.__main__ as verify
 import experiments.vision.__main__ as vision
 from experiments.addition import command as addition_command
 from experiments.addition import eqprop_command, log, training_command
+from experiments.benchmark import command as benchmark_command
 from experiments.contest import finish
 from experiments.fuzz import command as fuzz_command
 from experiments.hardware import command as hardware_command
 from experiments.mutants import command as mutants_command
+from experiments.playground import command as playground_command
 from experiments.transformer import command as transformer_command
 from experiments.verify import command as verify_command
 
@@ -42,7 +45,8 @@ COMMANDS = {
     "hardware": Command(hardware.main, (), (hardware_command, "run_all")),
     "verify": Command(verify.main, (), (verify_command, "compile_kernels")),
     "transformer": Command(transformer.main, ("--quick",), (transformer_command, "_run")),
-    "benchmark": Command(benchmark.main, ("--quick",), (benchmark, "run_parts")),
+    "benchmark": Command(benchmark.main, ("--quick",), (benchmark_command, "run_parts")),
+    "playground": Command(playground.main, (), (playground_command, "fit")),
     "fuzz": Command(fuzz.main, (), (fuzz_command, "_turns")),
     "mutants": Command(mutants.main, ("--sample", "1"), (mutants_command, "Campaign")),
     "circuit train": Command(circuit.main, ("train",), (circuit_train, "fit")),

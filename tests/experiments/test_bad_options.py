@@ -31,18 +31,26 @@ SETTINGS = (
     *("beta=1e30", "tolerance=inf", f"hidden={HUGE}", f"spiking.neurons_per_core={HUGE}"),
 )
 ADDERS = ("addition train", "addition cell", "addition energy")
+FIELDS = (
+    *("", "=", "epochs", "epochs=0", "epochs=two", "nothing=1", "lr=nan", "lr=-1", "device=cpu"),
+    *("estimator=best", "beta=none", "activation=sine", "layers=x", f"batch_size={HUGE}"),
+)
+UNDIVIDED = {"benchmark", "playground", "addition cell", "addition evaluate"}
 OPTIONS = {
-    "--workers": (COUNTS, set(COMMANDS) - {"benchmark", "addition cell", "addition evaluate"}),
+    "--workers": (COUNTS, set(COMMANDS) - UNDIVIDED),
     "--seeds": (COUNTS, {"parity", "vision", "hardware", "transformer", *ADDERS}),
-    "--seed": (SEEDS, {"fuzz", *ADDERS}),
-    "--epochs": (COUNTS, {"parity", "vision"}),
+    "--seed": (SEEDS, {"fuzz", "playground", *ADDERS}),
+    "--epochs": (COUNTS, {"parity", "vision", "playground"}),
+    "--hidden": ((*COUNTS, "1025"), {"playground"}),
     "--tasks": (("", "chess"), {"parity", "vision"}),
-    "--network": (("", "resnet"), {"vision"}),
+    "--network": (("", "resnet"), {"vision", "playground"}),
     "--data": (("", ".", "absent.csv", "x" * 300 + ".csv"), {"parity", "vision", "hardware"}),
-    "--task": (("", "chess"), {"hardware", "transformer"}),
+    "--task": (("", "chess"), {"hardware", "transformer", "playground"}),
     "--substrate": (("", "quantum"), {"hardware"}),
     "--bits": (("0", "-1", "x", "", "nan", HUGE), {"hardware"}),
     "--set": (SETTINGS, {"hardware"}),
+    "--set ": (FIELDS, {"parity", "vision", "parity --tune", "vision --tune"}),
+    "--settings": (("", ".", "absent.json", "points.csv"), {"parity", "vision"}),
     "--vocab": (COUNTS, {"transformer"}),
     "--length": (COUNTS, {"transformer"}),
     "--track": (COUNTS, {"verify"}),
@@ -59,11 +67,14 @@ OPTIONS = {
     "--d-model": (("0", "-1", "x", "", HUGE), {"addition train"}),
     "--lr": (("0", "-1", "nan", "inf", "x", ""), {"addition train"}),
     "--curriculum": (("", "1", "0:1", "11:5", "1:x", ":"), {"addition train"}),
-    "--device": (("", "x"), {"vision", "addition train", "addition log", "addition evaluate"}),
+    "--device": (
+        ("", "x"),
+        {"parity", "vision", "addition train", "addition log", "addition evaluate"},
+    ),
     "--run-name": (NAMES, {"addition train"}),
 }
 WRONG = [
-    *((name, f"{option}={value}")
+    *((name, f"{option.strip()}={value}")
       for option, (values, names) in OPTIONS.items()
       for name, value in product(sorted(names), values)),
     *((name, f"{command.out}={value}")

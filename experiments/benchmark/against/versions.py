@@ -45,19 +45,25 @@ Answer: TypeAlias = Seconds | str
 """Times, or the reason why a version has none."""
 
 
-@contextmanager
-def checked_out(given: str) -> Iterator[Version]:
-    """Provide the version in a folder, or of a git revision in a folder that is then removed."""
+def find_commit(given: str) -> str | None:
+    """Return the commit of a git revision, `None` for a folder with an engine."""
     if os.path.isdir(given):
-        folder = Path(given).resolve()
-        if not (folder / "engine" / "__init__.py").is_file():
+        if not Path(given, "engine", "__init__.py").is_file():
             raise VersionError(f"{given} holds no engine/__init__.py: it is no checkout of Settle.")
-        yield Version(given, folder)
-        return
+        return None
     found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{given}^{{commit}}")
     if found is None:
         raise VersionError(f"'{given}' is neither a folder nor a revision of this repository.")
-    commit = found.decode("ascii").strip()
+    return found.decode("ascii").strip()
+
+
+@contextmanager
+def checked_out(given: str) -> Iterator[Version]:
+    """Provide the version in a folder, or of a git revision in a folder that is then removed."""
+    commit = find_commit(given)
+    if commit is None:
+        yield Version(given, Path(given).resolve())
+        return
     packed = _git("archive", "--format=tar", commit, "engine")
     if packed is None:
         raise VersionError(f"revision '{given}' has no folder engine.")

@@ -1,14 +1,21 @@
 """The cache of compiled code, and what is said when it is empty."""
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
+from numba.core import event
+from numba.core.errors import TypingError
 
-from engine.compiled.compiler import compiled, contents
+from engine.compiled.compiler import PLAIN, SharedCodeFile, compiled, contents
 
 ROOT = Path(__file__).parents[3]
 PROBE = """
@@ -65,8 +72,59 @@ def test_the_contents_of_files_are_their_names_and_what_they_hold(tmp_path: Path
 
 
 def test_a_function_without_a_file_is_compiled_all_the_same() -> None:
-    names: dict[str, object] = {}
-    exec("def add(x):\n    return x + 1", names)
-    kernel = compiled(names["add"])  # type: ignore[arg-type]
+    kernel = _compiled_from("x + 1")
     assert kernel(1) == 2
     assert compiled(kernel) is kernel
+
+
+def _compiled_from(text: str) -> Any:
+    """Return a kernel of one argument without a file, so that no cache has it."""
+    names: dict[str, Any] = {}
+    exec(f"def kernel(x):\n    return {text}", names)
+    return compiled(names["kernel"])
+
+
+def test_processes_that_compile_for_other_types_at_once_find_their_own_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = SharedCodeFile._load_index
+
+    def slowly(self: SharedCodeFile) -> object:
+        """Leave the others time to read the same index."""
+        found = read(self)
+        time.sleep(0.01)
+        return found
+
+    monkeypatch.setattr(SharedCodeFile, "_load_index", slowly)
+
+    def save(kind: int) -> None:
+        SharedCodeFile(str(tmp_path), "kernel", 1).save(kind, f"code of {kind}")
+
+    with ThreadPoolExecutor(4) as workers:
+        list(workers.map(save, range(8)))
+    kept = SharedCodeFile(str(tmp_path), "kernel", 1)
+    assert [kept.load(kind) for kind in range(8)] == [f"code of {kind}" for kind in range(8)]
+
+
+@pytest.mark.skipif(PLAIN, reason="nothing is compiled")
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_collected_after_a_compilation_as_before_it(collects: bool) -> None:
+    held: list[bool] = []
+
+    class Witness(event.Listener):
+        def on_start(self, event: object) -> None:
+            held.append(gc.isenabled())
+
+        def on_end(self, event: object) -> None:
+            pass
+
+    (gc.enable if collects else gc.disable)()
+    try:
+        with event.install_listener("numba:compile", Witness()):
+            assert _compiled_from("x + 1")(1) == 2
+            with pytest.raises(TypingError):
+                _compiled_from("x + None")(1)
+            assert gc.isenabled() == collects
+    finally:
+        gc.enable()
+    assert held == [False, False]

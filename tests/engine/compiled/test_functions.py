@@ -49,9 +49,11 @@ class TestTanhOverItsRange:
         exact = np.tanh(x.astype(np.float64))
         assert (np.abs(_tanh(x) - exact) <= 3e-7 * exact).all()
 
-    def test_double_precision_is_the_library(self) -> None:
-        x = self.X[::100].astype(np.float64)
-        np.testing.assert_allclose(_tanh(x), np.tanh(x), rtol=0, atol=2.3e-16)
+    def test_double_precision_is_the_library_to_two_roundings(self) -> None:
+        near = np.geomspace(1e-300, 1e-2, 20_000)
+        x = np.concatenate([self.X[::100], near, -near]).astype(np.float64)
+        np.testing.assert_allclose(_tanh(x), np.tanh(x), rtol=4.5e-16, atol=0)
+        assert np.abs(_tanh(x)).max() <= 1.0
 
     def test_it_rises_to_within_its_error_stays_in_range_and_is_odd(self) -> None:
         y = _tanh(self.X)

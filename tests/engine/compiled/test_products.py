@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from llvmlite.binding import get_host_cpu_features
+from numba import config
 
 from engine.arrays import FloatArray
 from engine.compiled.products import (
@@ -77,10 +79,12 @@ def test_a_correlation_is_the_product_of_the_turned_batch(
 
 
 @pytest.mark.parametrize("units", [1, BAND - 1, BAND, 2 * BAND + 3])
-def test_what_is_made_symmetric_is_the_mean_with_its_transpose(units: int) -> None:
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_what_is_made_symmetric_is_the_mean_with_its_transpose(units: int, cores: int) -> None:
     block = np.random.default_rng(units).standard_normal((units, units)).astype(np.float32)
     expected = (block + block.T) / 2
-    symmetrise(block)
+    for core in range(cores):
+        symmetrise(block, core, cores)
     np.testing.assert_array_equal(block, expected)
 
 
@@ -105,11 +109,17 @@ def test_a_comparison_is_a_scaled_difference_and_a_mean() -> None:
     np.testing.assert_allclose(middle, (state + opposite) / 2, rtol=1e-15)
 
 
-@pytest.mark.parametrize(("columns", "tiles"), [(1, 1), (15, 1), (16, 1), (17, 2), (33, 3)])
-def test_a_packed_matrix_is_as_large_as_its_tiles(columns: int, tiles: int) -> None:
+@pytest.mark.skipif(bool(config.CPU_NAME), reason="the compiler is told of another processor")  # type: ignore[attr-defined]
+def test_vectors_are_as_wide_as_those_of_the_processor() -> None:
+    has_wide = get_host_cpu_features().get("avx512f", False)
+    assert new_edge(np.float32).shape == ((8, 32) if has_wide else (6, 16))
+
+
+@pytest.mark.parametrize(("beyond", "tiles"), [(-1, 1), (0, 1), (1, 2)])
+def test_a_packed_matrix_is_as_large_as_its_tiles(beyond: int, tiles: int) -> None:
     width = new_edge(np.float32).shape[1]
-    assert width == 16
-    assert packed_size((3, columns), 4) == 3 * tiles * width
+    assert packed_size((3, width + beyond), 4) == 3 * tiles * width
+    assert packed_size((3, 1), 4) == 3 * width
     assert new_edge(np.float64).shape == (TILE_ROWS, width // 2)
 
 

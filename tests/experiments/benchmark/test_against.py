@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.benchmark import __main__ as command
+from experiments.benchmark import command
+from experiments.benchmark.__main__ import main
 from experiments.benchmark.against import compare, versions
 from experiments.benchmark.against.compare import Duel, Rounds, compare_versions, judge_rows
 from experiments.benchmark.against.report import ComparisonResults, comparison_document
@@ -131,7 +132,7 @@ def test_the_command_compares_this_folder_with_itself(tmp_path, monkeypatch, cap
     monkeypatch.setattr(command, "QUICK_ROUNDS", Rounds(2, quick=True))
     monkeypatch.setattr(compare, "cases", lambda quick: {SMALL: cases(quick)[SMALL]})
     given = ["--against", str(ROOT), "--quick", "--threads", "1", "--out", str(tmp_path)]
-    assert command.main(given) == 0
+    assert main(given) == 0
     found = json.loads((tmp_path / "against.json").read_text(encoding="utf-8"))
     assert [row["case"] for row in found["rows"]] == [IMPORT, FIRST_FIT, SMALL]
     for row in found["rows"]:
@@ -183,8 +184,10 @@ def test_a_process_that_dies_in_the_middle_is_one_sentence(tmp_path):
 
 
 def test_a_folder_without_an_engine_is_refused(tmp_path, capsys):
-    assert command.main(["--against", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
-    assert "holds no engine/__init__.py" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stopped:
+        main(["--against", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert stopped.value.code == 2
+    assert "holds no engine/__init__.py" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -212,6 +215,6 @@ def test_a_revision_is_unpacked_and_removed(tmp_path, monkeypatch):
 
 def test_parts_and_versions_are_not_mixed(capsys):
     with pytest.raises(SystemExit) as stopped:
-        command.main(["--against", ".", "--part", "floor"])
+        main(["--against", ".", "--part", "floor"])
     assert stopped.value.code == 2
     assert "give it or --part" in capsys.readouterr().err

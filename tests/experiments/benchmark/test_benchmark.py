@@ -11,8 +11,8 @@ from engine.backend import Backend
 from engine.learning.training import Training
 from engine.model.builders import looped_mlp
 from engine.model.params import initial_params
-from experiments.benchmark import __main__ as command
-from experiments.benchmark import epochs, floor, growth, timing, turns
+from experiments.benchmark import command, epochs, floor, growth, timing, turns
+from experiments.benchmark.__main__ import main
 from experiments.benchmark.defaults import DefaultsRace
 from experiments.benchmark.epochs import (
     BACKPROP,
@@ -426,7 +426,7 @@ def test_the_report_says_what_was_measured(tmp_path):
 def test_the_command_runs_the_parts_it_is_asked_for(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(command, "QUICK_GRID", Grid((8,), (4,), (), ONCE))
     given = ["--part", "floor", "--quick", "--threads", "1", "--out", str(tmp_path)]
-    assert command.main(given) == 0
+    assert main(given) == 0
     content = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert content["machine"]["threads"] == "1"
     assert content["command"].endswith("--part floor --quick --threads 1 --out " + str(tmp_path))
@@ -447,7 +447,7 @@ def test_a_stop_leaves_nothing_behind(tmp_path, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "measure_floor", stop)
-    assert command.main(["--part", "floor", "--out", str(tmp_path / "out")]) == 130
+    assert main(["--part", "floor", "--out", str(tmp_path / "out")]) == 130
     assert "Nothing was written" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
 
@@ -469,7 +469,7 @@ def test_data_that_is_missing_is_said_and_the_next_contest_taken(monkeypatch):
 def test_a_senseless_number_is_refused(value, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stopped:
-        command.main([f"--threads={value}"])
+        main([f"--threads={value}"])
     assert stopped.value.code == 2
     assert f"'{value}' is not a whole number of at least 1" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -10,8 +10,9 @@ from adapters.torch_arrays import torch
 from engine.learning.spectral import recurrent_norm
 from engine.model.builders import conv_net
 from engine.model.params import initial_params
-from experiments.benchmark import __main__ as command
+from experiments.benchmark import command
 from experiments.benchmark import convolution as part
+from experiments.benchmark.__main__ import main
 from experiments.benchmark.convolution import BACKPROP, EQPROP, PLAIN, SETTLED, SMALL, ImageRace
 from experiments.benchmark.goals import Measurements, judge_goals
 from experiments.benchmark.growth import GrowthPoint, run_probe
@@ -146,7 +147,7 @@ def test_the_command_measures_and_reports_the_part(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(command, "QUICK_IMAGES", (tiny,))
     monkeypatch.setattr(command, "measure_sweeps", lambda *_: _swept(10**6, 10**6))
     given = ["--part", "convolution", "--quick", "--threads", "1", "2", "--out", str(tmp_path)]
-    assert command.main(given) == 0
+    assert main(given) == 0
     found = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["measured"]
     order = [BACKPROP, EQPROP, PLAIN, SETTLED]
     assert [race["contestant"] for race in found["images"]] == 2 * order

@@ -69,9 +69,9 @@ def test_the_memory_of_backprop_grows_with_depth_by_what_it_stores():
 
 def test_the_page_shows_all_learners_and_where_they_cross():
     crossings = find_crossings(POINTS)
-    figure, png = draw_growth(POINTS, crossings)
-    assert png.startswith(b"\x89PNG")
-    assert figure.path == "plots/growth.png"
+    picture = draw_growth(POINTS, crossings)
+    assert picture.png.startswith(b"\x89PNG")
+    assert picture.figure.path == "plots/growth.png"
     assert draw_growth([], []) is None
     rows = growth_table(POINTS).rows
     assert rows[0] == ("depth", "1", "4000.0", "4.0", "1000.0", "1.0", "400.0", "9.0")

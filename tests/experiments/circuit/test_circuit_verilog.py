@@ -13,8 +13,10 @@ from engine.model.builders import conv_net, energy_transformer, layered, looped_
 from engine.model.network import Network
 from experiments.circuit import verilog
 from experiments.shell import guarded, make_console
+from hw_sim.chips.fixed_point import DigitalConfig
 from hw_sim.prices.technology import load_technologies
 from hw_sim.rtl import simulation
+from hw_sim.rtl.plan import Plan
 from hw_sim.rtl.synthesis import missing_synthesiser
 from tests.hw_sim.rtl.rtl_cases import needs_iverilog
 
@@ -109,6 +111,11 @@ def test_gates_become_a_technology(folder: Path, capsys: pytest.CaptureFixture[s
     assert _call("network.npz", *NARROW, "--table-bits", "5", "--synthesise") == 0
     said = capsys.readouterr().out
     assert "at the outputs of the gates with those of the core: 0 differ." in said
+    # Rows of a core: its bias, 5 inputs, 4 units; and copies, which have no traces, for 3 errors.
+    config = DigitalConfig(state_bits=4, weight_bits=5, accumulator_bits=10, table_bits=5)
+    bits = (1 + 5 + 4 + 3) * 5 + (1 + 5 + 4) * Plan(SMALL, config).trace_bits
+    assert f"beside them: memories of {bits:,} bits, digital_45nm" in said
+    assert "its weight, read from SRAM, digital_45nm" in said
     (found,) = load_technologies(Path("results/circuit/verilog/technology.toml")).values()
     assert found.price("energy", "mac").status == "ran"
     written = {path.name for path in Path("results/circuit/verilog").iterdir()}

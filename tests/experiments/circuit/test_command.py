@@ -92,11 +92,14 @@ def test_it_trains_a_circuit_on_digits_and_saves_it(
         "8",
         "--seeds",
         "2",
+        "--total",
+        "9",
     ]
     assert main(["train", *small, "--out", str(tmp_path)]) == 0
     assert "64-24-10" in capsys.readouterr().out
     found = json.loads((tmp_path / "circuits.json").read_text())
     assert [run["seed"] for run in found["runs"]] == [42, 43]
+    assert (found["rate"], found["amplification"], found["total"]) == (0.02, 1.0, 9.0)
     assert all(run["accuracy"] > 0.6 for run in found["runs"])
     params, _, _ = load(tmp_path / "circuit-42.npz")
     for name, squares in params.network.squares.items():

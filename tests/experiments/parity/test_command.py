@@ -3,16 +3,20 @@ import io
 import json
 import re
 from contextlib import redirect_stdout
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from engine.errors import EngineError
 from experiments.contest import finish
-from experiments.parity import command
+from experiments.parity import command, contestants
 from experiments.parity.__main__ import main
 from experiments.parity.roster import CONTESTANTS, CONTROLS
+from experiments.parity.settings import usual_seeds
 from experiments.tasks import TASKS
 from tests.experiments.parity.parity_cases import write_csv
+from tests.experiments.parity.parity_records import make_record
 
 EPOCHS = 2
 PLOTS = (
@@ -86,7 +90,10 @@ def test_metrics_have_a_row_for_every_epoch_of_every_run(finished):
 
 def test_the_table_and_the_place_of_the_report_are_printed(finished):
     out, _, printed, *_ = finished
-    assert "EqProp and backprop, published and here" in printed
+    assert "EqProp and backprop" in printed
+    assert "published" not in printed
+    assert "MNIST" not in printed
+    assert "points.csv: 80 samples, 3 inputs, label 'column 4' of 2 classes; each input" in printed
     assert re.search(r"^\s*points .*±", printed, re.MULTILINE)
     for title in ("W_rec = 0", "W_rec frozen", "Read-out only", "Sign flipped"):
         assert title in printed
@@ -112,10 +119,10 @@ HOLED = "\n".join(f"{'nan' if row == 6 else row},{row % 5},{row % 2}" for row in
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (["--data", "holed.csv"], "holed.csv holds nan at sample 7, input 1, not a finite"),
+        (["--data", "holed.csv"], "holed.csv has no number in line 7, column 1: fill such"),
         (["--data", "corrupt.npz"], "corrupt.npz is not a readable .npz of plain arrays"),
-        (["--data", "folder"], "folder is neither .npz nor .csv."),
-        (["--tune", "--data", "holed.csv"], "holed.csv holds nan at sample 7, input 1, not a"),
+        (["--data", "folder"], "folder is neither .npz nor .csv nor .parquet."),
+        (["--tune", "--data", "holed.csv"], "holed.csv has no number in line 7, column 1: fill"),
     ],
 )
 def test_bad_data_is_refused_in_one_sentence_and_leaves_nothing(
@@ -167,9 +174,9 @@ def test_help_explains_every_option(capsys):
     assert stopped.value.code == 0
     text = capsys.readouterr().out
     usage, _, options = text.partition("\noptions:\n")
-    explained = re.findall(r"^  (?:-h, )?(--[\w-]+)(?: [A-Z. \[\]]+)?\s+[a-z.]", options, re.M)
+    explained = re.findall(r"^  (?:-h, )?(--[\w-]+)(?: [A-Z{].*?)??\s+[a-zA-Z'.]", options, re.M)
     assert set(explained) == set(re.findall(r"(--[\w-]+)", usage)) | {"--help"}
-    assert len(explained) == 11
+    assert len(explained) == 20
     for name in TASKS:
         assert name in text
 
@@ -211,6 +218,66 @@ def test_tasks_are_the_offline_ones_or_those_asked_for(given, names, tmp_path, m
     monkeypatch.setattr(command, "finish", keep)
     assert main(given) == 0
     assert list(dict.fromkeys(job.task.name for job in asked)) == names
-    assert {job.seed for job in asked} == {42, 43, 44}
-    assert len({job.key for job in asked}) == len(asked) == 3 * 8 * len(names)
+    for name in names:
+        seeds = {job.seed for job in asked if job.task.name == name}
+        assert seeds == set(range(42, 42 + usual_seeds(name)))
+    counted = 8 * sum(map(usual_seeds, names))
+    assert len({job.key for job in asked}) == len(asked) == counted
     assert all(job.final for job in asked)
+
+
+def test_digits_have_ten_seeds_and_no_task_fewer_than_three():
+    assert usual_seeds("digits") >= 10
+    assert min(map(usual_seeds, [*TASKS, "mine.csv"])) >= 3
+
+
+def test_seeds_are_added_until_it_is_decided_or_the_limit_is_reached(tmp_path, monkeypatch, capsys):
+    ran = []
+
+    def invent(job, watch):
+        ran.append((job.contestant, job.seed))
+        shift = 0.03 * (-1) ** job.seed if job.contestant == "eqprop_looped" else 0.0
+        record = make_record(job.task.name, job.contestant, job.seed, 0.9 + shift)
+        return replace(record, settings=job.settings.as_dict())
+
+    monkeypatch.setattr(contestants, "run_job", invent)
+    data, out = write_csv(tmp_path / "points.csv"), tmp_path / "out"
+    given = ["--data", str(data), "--out", str(out), "--seeds", "auto:8", "--workers", "1"]
+    assert main(given) == 0
+    printed = capsys.readouterr().out
+    assert "Look 1 of at most 2: undecided on points.csv; seeds 47, 48, 49 are added." in printed
+    assert "with at most 2 looks: every" in printed
+    assert {seed for name, seed in ran if name == "eqprop_looped"} == set(range(42, 50))
+    assert {seed for name, seed in ran if name == "flipped_sign"} == set(range(42, 47))
+    assert len(ran) == 8 * 5 + 4 * 3
+    report = (out / "report.md").read_text(encoding="utf-8")
+    assert "Bonferroni's over 2 looks" in report
+    assert "would be decided" in report
+
+
+@pytest.mark.parametrize("text", ["auto:", "auto:0", "auto:x", "automatic", "auto:99999"])
+def test_a_senseless_limit_of_seeds_is_refused(text, capsys):
+    with pytest.raises(SystemExit):
+        main(["--seeds", text])
+    assert "argument --seeds: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("said", "ran"),
+    [
+        ((), {"digits": 3}),
+        (("--seeds", "2"), {"digits": 2}),
+        (("--tasks", "acrobot"), {"acrobot": 3}),
+    ],
+)
+def test_quick_leaves_out_what_is_not_asked_for(monkeypatch, tmp_path, said, ran):
+    seen = []
+
+    def note(jobs, folder, crew):
+        seen.extend(jobs)
+        raise EngineError("enough")
+
+    monkeypatch.setattr("experiments.parity.command.finish", note)
+    assert main(["--quick", *said, "--out", str(tmp_path)]) == 2
+    assert {job.task.name: len({j.seed for j in seen}) for job in seen} == ran
+    assert {job.contestant for job in seen} == set(CONTESTANTS)

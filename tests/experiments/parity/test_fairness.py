@@ -203,7 +203,7 @@ def test_the_start_of_the_feed_forward_baseline_is_its_seed_alone():
     x = make_table().x.astype(np.float32)
 
     def start(seed, activation="tanh"):
-        return FeedForward((3, 8, 8, 2), activation, seed).probabilities(x)
+        return FeedForward((3, 8, 8, 2), activation, seed).outputs(x)
 
     expected = start(5)
     torch.manual_seed(5)

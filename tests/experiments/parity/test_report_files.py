@@ -97,7 +97,7 @@ def test_the_page_is_well_formed_and_needs_nothing_else(page):
 
 def test_drawings_in_the_page_load_nothing(page):
     drawings = re.findall(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", page)
-    assert len(drawings) == 2 * len(PLOTS)
+    assert len(drawings) == 4 * len(PLOTS)  # light and dark, for a desk and for a phone
     for drawing in drawings:
         root = ElementTree.fromstring(base64.b64decode(drawing))
         links = [v for node in root.iter() for k, v in node.attrib.items() if k.endswith("href")]
@@ -229,7 +229,7 @@ def test_runs_without_curves_leave_their_plots_out(tmp_path):
 def test_a_lonely_baseline_is_not_called_the_better_one():
     records = [r for r in make_records(["digits"]) if r.contestant != "backprop_looped"]
     summary = summarise(records, {})
-    document = build_document(summary, arrange_runs(records), {}, COMMAND, MACHINE)
+    document = build_document(PARITY, summary, arrange_runs(records), {}, COMMAND, MACHINE)
     bullets = document.sections[-1].blocks[0].items
     assert "the only one that ran" in bullets[-1]
     assert not any("works against EqProp" in item for item in bullets)

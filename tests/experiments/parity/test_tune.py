@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from experiments.options import FIRST_SEED
-from experiments.parity import contestants, tune
+from experiments.parity import contestants, settings, tune
 from experiments.parity.__main__ import main
 from experiments.parity.contestants import run_job
 from experiments.parity.roster import BASELINES, CONTESTANTS, CONTROLS
@@ -49,7 +49,7 @@ every_task = pytest.mark.parametrize("task", list(TASKS.values()), ids=list(TASK
 
 @every_task
 def test_the_grids_are_covered_for_backprop_as_for_eqprop(task):
-    groups = by_contestant(tuning_jobs([task]))
+    groups = by_contestant(tuning_jobs([task], BUDGETS))
     assert groups.keys() == set(CONTESTANTS)
     seeds = {job.seed for jobs in groups.values() for job in jobs}
     rates = {job.settings.lr for jobs in groups.values() for job in jobs}
@@ -67,7 +67,7 @@ def test_the_grids_are_covered_for_backprop_as_for_eqprop(task):
 
 @every_task
 def test_tuning_has_seeds_of_its_own_and_keeps_off_the_test_part(task):
-    jobs = tuning_jobs([task])
+    jobs = tuning_jobs([task], BUDGETS)
     seeds = {job.seed for job in jobs}
     assert seeds <= set(ADAPTED.get(task.name, {}).get("seeds", SEEDS))
     assert max(seeds) < FIRST_SEED  # reported seeds count upwards from there
@@ -78,7 +78,7 @@ def test_tuning_has_seeds_of_its_own_and_keeps_off_the_test_part(task):
 @every_task
 def test_a_grid_changes_nothing_but_its_own_values(task):
     budget = BUDGETS[task.name].as_dict()
-    for job in tuning_jobs([task]):
+    for job in tuning_jobs([task], BUDGETS):
         settings = job.settings.as_dict()
         changed = {name for name in budget if settings[name] != budget[name]}
         assert changed <= set(GRIDS[job.contestant])
@@ -88,7 +88,7 @@ def test_a_grid_changes_nothing_but_its_own_values(task):
 def test_activation_and_beta_are_tried_at_the_point_that_the_first_grid_chose(task):
     budget, point = BUDGETS[task.name], {"lr": 2.5e-3, "decay": 0.0}
     chosen = [{"task": task.name, "contestant": name, "chosen": point} for name in GRIDS]
-    jobs = afterwards_jobs([task], chosen)
+    jobs = afterwards_jobs([task], BUDGETS, chosen)
     middle = replace(budget, **point)
     for name, group in by_contestant(jobs).items():
         tried = {job.settings for job in group}
@@ -99,7 +99,7 @@ def test_activation_and_beta_are_tried_at_the_point_that_the_first_grid_chose(ta
     assert {job.contestant for job in jobs} == AFTERWARDS.keys()
     for name in CONTESTANTS:  # each has its choice of activations, at one time or the other
         assert "activation" in tuned_names(name)
-    keys = [job.key for job in jobs + tuning_jobs([task])]
+    keys = [job.key for job in jobs + tuning_jobs([task], BUDGETS)]
     assert len(set(keys)) == len(keys)
 
 
@@ -130,7 +130,7 @@ def test_a_users_task_has_one_budget_for_all():
 def results(task, name, *points):
     """Pair the first points of a grid with invented results `(accuracy, cost)` for each seed."""
     pairs = []
-    jobs = [job for job in tuning_jobs([task]) if job.contestant == name]
+    jobs = [job for job in tuning_jobs([task], BUDGETS) if job.contestant == name]
     labels = list(dict.fromkeys(job.label for job in jobs))
     for label, outcomes in zip(labels, points, strict=False):
         for job, (accuracy, cost) in zip(
@@ -181,7 +181,7 @@ def test_tasks_and_contestants_are_chosen_apart():
 
 def test_a_beta_tried_afterwards_can_win():
     first = results(CARTPOLE, "eqprop_looped", [(0.9, 0.1)] * 3)
-    jobs = afterwards_jobs([CARTPOLE], choose(first))
+    jobs = afterwards_jobs([CARTPOLE], BUDGETS, choose(first))
     accuracies = {0.01: 0.8, 0.03: 0.95, 0.1: 0.8}
     after = [
         (job, make_record("cartpole", "eqprop_looped", job.seed, accuracies[job.settings.beta]))
@@ -217,7 +217,7 @@ def small_grids(monkeypatch):
         monkeypatch.setitem(grid, "activation", ("tanh",))
         if "beta" in grid:
             monkeypatch.setitem(grid, "beta", BETAS[1:])
-    monkeypatch.setattr(tune, "USER_BUDGET", QUICK)
+    monkeypatch.setattr(settings, "USER_BUDGET", QUICK)
     monkeypatch.setattr(tune, "SEEDS", SEEDS[:2])
 
 

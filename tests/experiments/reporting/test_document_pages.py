@@ -3,7 +3,16 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from experiments.reporting.document import Badge, Bullets, Code, Document, Figure, Section, Table
+from experiments.reporting.document import (
+    Badge,
+    Bullets,
+    Cited,
+    Code,
+    Document,
+    Figure,
+    Section,
+    Table,
+)
 from experiments.reporting.html_page import render_html
 from experiments.reporting.markdown_page import escaped, render_markdown
 from experiments.reporting.terminal_table import fit_columns, rich_table
@@ -84,9 +93,27 @@ def test_html_refers_to_nothing_outside_itself():
     assert "@import" not in page
 
 
+def test_a_source_is_linked_and_nothing_else_is():
+    cited = Cited("Who & when 2020", "https://example.org/a?b=1&c=2")
+    table = Table("T", ("Name", cited), (("a", cited),))
+    document = Document("T", (), (Section("S", (table,)),))
+    page = render_html(document)
+    addresses = [a for a in parse(page).addresses if not a.startswith("#")]
+    assert addresses == [cited.address] * 2
+    assert f"[{cited.text}]({cited.address}) |" in render_markdown(document)
+    assert print_table(table, 80).count(cited.text) == 2
+
+
+@pytest.mark.parametrize("address", ["", "javascript:alert(1)", "http://a.org", "a.html"])
+def test_a_source_is_an_address_on_the_web(address):
+    with pytest.raises(ValueError, match="source of 'x'"):
+        Cited("x", address)
+
+
 def test_html_marks_numbers_badges_and_details():
     page = render_html(DOCUMENT)
-    assert '<td class="number">1.50<br><span class="detail">(1 to 2)</span></td>' in page
+    value = '1.50<br><span class="detail">(1 to 2)</span>'
+    assert f'<td class="number" data-label="Value (unit)">{value}</td>' in page
     assert '<span class="badge good">fine</span><br><span class="detail">(really)</span>' in page
 
 

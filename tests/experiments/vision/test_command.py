@@ -15,9 +15,11 @@ from experiments.vision import command, contestants
 from experiments.vision.__main__ import main
 from experiments.vision.choices import FULL, NETWORKS, VISION_TASKS
 from experiments.vision.contestants import run_job
+from experiments.vision.report import write_report
 from experiments.vision.roster import BPTT, CONTESTANTS
 from experiments.vision.tune import GRID, SEEDS
 from tests.experiments.parity.parity_cases import timeless
+from tests.experiments.parity.parity_records import make_record
 from tests.experiments.vision.vision_cases import write_images
 
 EPOCHS = 2
@@ -73,18 +75,29 @@ def test_results_hold_every_run_with_settings_measures_and_command(finished):
         assert len(list(csv.DictReader(file))) == len(runs) * EPOCHS
 
 
-def test_the_table_for_a_readme_has_this_run_and_the_published_ones(finished):
+def test_the_table_for_a_readme_has_this_run_alone_if_the_images_are_a_users(finished):
     out, _, printed, *_ = finished
     table = (out / "table.md").read_text(encoding="utf-8")
     rows = [line for line in table.splitlines() if line.startswith("|")]
+    assert len(rows) == 3
     assert "16/2-32/2" in rows[2]
+    report = (out / "report.md").read_text(encoding="utf-8")
+    assert table.strip() in report
+    assert "published results" not in report
+    assert f"The table for a README: {out / 'table.md'}\n" in printed
+
+
+def test_what_was_published_stands_beside_a_known_task(tmp_path):
+    records = [make_record("mnist", name, 42, 0.99) for name in CONTESTANTS[:2]]
+    write_report(records, tmp_path, "the command", {})
+    table = (tmp_path / "table.md").read_text(encoding="utf-8")
+    rows = [line for line in table.splitlines() if line.startswith("|")]
     assert "here" in rows[2]
     published = {"98.35", "99.03", "91.11", "88.30", "90.40", "93.90"}
     assert {row.split("|")[-3].strip() for row in rows[3:]} == published
     assert [row.split("|")[-2].strip() == NONE for row in rows[2:]] == [False] + [True] * 6
     assert "250 + 25" in table
-    assert table.strip() in (out / "report.md").read_text(encoding="utf-8")
-    assert f"The table for a README: {out / 'table.md'}\n" in printed
+    assert table.strip() in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
 def test_the_terminal_shows_accuracy_verdict_and_layers(finished):
@@ -93,7 +106,8 @@ def test_the_terminal_shows_accuracy_verdict_and_layers(finished):
     assert re.search(r"^bars .*±", printed, re.MULTILINE)
     assert "Gradient by layer, bottom to top" in printed
     assert f"The whole report: {out / 'report.html'}\n" in printed
-    assert "Tasks that were not run: MNIST, Fashion-MNIST, CIFAR-10" in printed
+    assert "MNIST" not in printed
+    assert "bars.npz: 80 samples, 60 inputs, label 'y' of 2 classes; all pixels are" in printed
 
 
 def test_a_second_call_runs_nothing_and_reports_the_same(finished):
@@ -262,7 +276,7 @@ def test_help_explains_every_option(capsys):
     usage, _, options = text.partition("\noptions:\n")
     explained = re.findall(r"^  (?:-h, )?(--[\w-]+)(?: [A-Z{].*?)??\s+[a-zA-Z]", options, re.M)
     assert set(explained) == set(re.findall(r"(--[\w-]+)", usage)) | {"--help"}
-    assert len(explained) == 12
+    assert len(explained) == 16
     for name in VISION_TASKS:
         assert name in text
 

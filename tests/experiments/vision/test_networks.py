@@ -67,14 +67,14 @@ def test_a_single_layer_relaxes_to_what_the_feed_forward_network_says(activation
     model = FeedForwardImages(network, 0)
     copy_weights(params, model._model)
     expected = predict_proba(NumbaBackend(network, params), x)
-    np.testing.assert_allclose(model.probabilities(x), expected, atol=1e-5)
+    np.testing.assert_allclose(model.outputs(x), expected, atol=1e-5)
     np.testing.assert_allclose(model.filters, filters_of(params["W_1"], 3), atol=1e-6)
 
 
 def test_the_start_of_the_feed_forward_network_is_its_seed_alone():
     network = conv_stack(IMAGE, "4/2-5/2", 3, "relu", 10)
     x = np.random.default_rng(0).normal(size=(4, np.prod(IMAGE))).astype(np.float32)
-    expected = FeedForwardImages(network, 5).probabilities(x)
+    expected = FeedForwardImages(network, 5).outputs(x)
     torch.manual_seed(5)
-    np.testing.assert_array_equal(FeedForwardImages(network, 5).probabilities(x), expected)
-    assert not np.array_equal(FeedForwardImages(network, 6).probabilities(x), expected)
+    np.testing.assert_array_equal(FeedForwardImages(network, 5).outputs(x), expected)
+    assert not np.array_equal(FeedForwardImages(network, 6).outputs(x), expected)

@@ -24,6 +24,7 @@ from experiments.vision.tune import (
     LARGE,
     SEEDS,
     SHORT,
+    budget_for,
     choose,
     contestants_on,
     tuning_jobs,
@@ -63,7 +64,7 @@ def test_the_deep_network_has_seven_layers_and_the_published_one_four():
 
 @every_task
 def test_backprop_has_the_grid_of_eqprop_and_seeds_that_are_not_reported(task):
-    jobs = tuning_jobs([task], {})
+    jobs = tuning_jobs([task], {task.name: budget_for(task.name)})
     assert len({job.key for job in jobs}) == len(jobs)
     assert {job.seed for job in jobs} <= set(SEEDS)
     assert max(SEEDS) < FIRST_SEED
@@ -89,7 +90,7 @@ def test_settings_are_a_point_of_the_grid_or_the_budget(task):
 
 def test_the_best_point_of_each_contestant_is_chosen_apart():
     task, best = VISION_TASKS["digits"], dict(zip(CONTESTANTS, GRID["lr"], strict=True))
-    jobs = tuning_jobs([task], {"epochs": 3})
+    jobs = tuning_jobs([task], {"digits": replace(budget_for("digits"), epochs=3)})
     assert {job.settings.epochs for job in jobs} == {3}
     pairs = [
         (job, make_record("digits", job.contestant, job.seed, 0.6 if is_best else 0.5))

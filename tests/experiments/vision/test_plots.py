@@ -5,6 +5,7 @@ import pytest
 
 from experiments.contest.runs import arrange_runs
 from experiments.vision.plots import draw_confusions, draw_filters, draw_layer_cosines, tiled
+from experiments.vision.published import PUBLISHED
 from experiments.vision.report import write_report
 from experiments.vision.roster import CONTESTANTS, EQPROP, VISION
 from experiments.vision.tables import layer_cosines, layers_table
@@ -61,6 +62,10 @@ def test_runs_that_measured_nothing_are_reported_without_their_plots(tmp_path):
     assert draw_filters(VISION, runs) is None
     assert draw_confusions(runs) is None
     summary = write_report(make_records({}), tmp_path, "command", {"cpu": "any"})
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for result in PUBLISHED:
+        assert (f'<a href="{result.address}"' in page) == bool(result.address)
+    assert sum(bool(result.address) for result in PUBLISHED) == 5
     assert [task.name for task in summary.tasks] == ["mnist", "cifar10"]
     assert not (tmp_path / "plots" / "filters.png").exists()
 

@@ -1,0 +1,57 @@
+"""The site of the documents, which `make docs` builds: pages, tutorials and the reference."""
+
+from importlib.metadata import version as version_of
+from typing import Any
+
+project = "Settle"
+author = "the Settle developers"
+release = version = version_of("settle")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
+root_doc = "index"
+exclude_patterns = ["site"]
+html_theme = "furo"
+html_title = f"Settle {release}"
+
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
+myst_heading_anchors = 4
+myst_url_schemes = ["http", "https", "mailto"]
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_preserve_defaults = True
+default_role = "code"  # docstrings mark code with single backticks
+suppress_warnings = ["misc.highlighting_failure"]  # a table of numbers has no colours
+
+copybutton_exclude = ".linenos, .gp, .go"
+
+
+def _stay_on_the_site(app: Any, page: str, text: list[str]) -> None:
+    """Let what points to the README, which is not a page here, point to the first page."""
+    text[0] = text[0].replace("](../README.md)", "](index.md)")
+
+
+def _formulas_as_code(
+    app: Any, kind: str, name: str, it: Any, options: Any, lines: list[str]
+) -> None:
+    """Show the indented formulas of a docstring as they stand."""
+    shown: list[str] = []
+    for k, line in enumerate(lines):
+        starts = line.startswith("    ") and not (k and lines[k - 1].startswith("    "))
+        if starts and k and not lines[k - 1].strip():
+            shown += ["::", ""]
+        shown.append(line)
+    lines[:] = shown
+
+
+def setup(app: Any) -> None:
+    """Register what changes docstrings."""
+    app.connect("source-read", _stay_on_the_site)
+    app.connect("autodoc-process-docstring", _formulas_as_code)

@@ -1,0 +1,219 @@
+"""Watch a trained circuit settle in time: ngspice (`.tran`) beside the engine's equation of motion.
+
+Every node has a capacitance to ground. In the free phase the sources are switched on with all nodes
+at zero volts; in the nudged one the current sources of the outputs, at the free voltages. A circuit
+has settled when every node stays within a fraction of the largest change of any. The engine counts
+time in units of RC: the capacitance over 1 S, the leak of a node. With ideal diodes the settling
+times have to agree to one percent.
+"""
+
+import argparse
+import csv
+import io
+import json
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from rich.console import Console
+
+from adapters.spice_netlist import Parts, SpiceError, check_circuit
+from adapters.spice_transient import (
+    Charging,
+    Waveform,
+    run_transient,
+    settling_time,
+    write_transient,
+)
+from engine import NumbaBackend, Params, Relaxation
+from engine.arrays import FloatArray
+from engine.learning.checkpoint import load
+from engine.model.continuous import trace
+from experiments.circuit.asked import add_circuit, parts_of, samples_of
+from experiments.circuit.waveform_plot import Course, draw_courses
+from experiments.machine import describe_machine
+from experiments.options import add_out, positive_number
+from experiments.output import prepare_output
+from experiments.records import write_bytes, write_text
+from experiments.reporting.picture import take_picture
+from experiments.shell import make_console
+from golden.metric import format_table
+
+GOAL = 0.01
+"""Largest difference of two settling times, over that of the engine, with ideal diodes."""
+SETTLED = Relaxation(100_000, 1e-13, "sweeps")
+IN_TIME = 200_000
+WATCHED = 1.1
+"""How long a circuit is watched, over the time in which it settles a hundred times closer."""
+RECORD, PLOT, WAVES = "transient.json", "transient.png", "waveforms.csv"
+
+
+@dataclass(frozen=True)
+class Settling:
+    """How one sample settled in one phase; times in seconds, voltages in volts."""
+
+    sample: int
+    phase: str
+    spice_s: float
+    engine_s: float
+    time_constants: float
+    """That of the engine, in units of RC."""
+    largest_v: float
+    apart_v: float
+    """Largest difference of the two waveforms, at any time and node."""
+    end_v: float
+    """Largest distance of ngspice from the fixed point when it was last seen."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_circuit(parser)
+    add = parser.add_argument
+    farad, share = "of every node, in farads (1e-6)", "of the largest change of a voltage (1e-3)"
+    add("--capacitance", type=positive_number, default=1e-6, metavar="F", help=farad)
+    add("--fraction", type=positive_number, default=1e-3, metavar="X", help=share)
+    add_out(parser, "results/transient")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the netlists, run them, and print how long the circuit takes to settle."""
+    console, parts = make_console(), parts_of(options)
+    params = load(options.network)[0].astype(np.float64)
+    check_circuit(params.network)
+    if options.fraction >= 1.0:
+        raise SpiceError(f"the fraction is {options.fraction:g}, expected less than one.")
+    x, y = samples_of(params, options)
+    phases = ("free",) if y is None else ("free", "nudged")
+    names = [f"{phase}-{k}.cir" for k in options.samples for phase in phases]
+    prepare_output(options.out, RECORD, PLOT, WAVES, *names)
+    watch = _Watch(params, parts, options, console)
+    courses, found = [], []
+    for row, sample in enumerate(options.samples):
+        for course, settling in watch.phases(sample, x[row], None if y is None else y[row]):
+            courses.append(course)
+            found.append(settling)
+    _write(options, courses, found)
+    return _judge(found, parts, options, console)
+
+
+class _Watch:
+    """A circuit, and how it is watched."""
+
+    def __init__(
+        self, params: Params, parts: Parts, options: argparse.Namespace, console: Console
+    ) -> None:
+        self._params, self._parts, self._console = params, parts, console
+        self._backend, self._out = NumbaBackend(params.network, params), options.out
+        self._capacitance_f, self._fraction = options.capacitance, options.fraction
+        self._beta = options.beta
+
+    def phases(
+        self, sample: int, x: FloatArray, y: FloatArray | None
+    ) -> list[tuple[Course, Settling]]:
+        """Return the free phase and, with a target, the nudged one, which begins where it ends."""
+        begin = np.zeros(self._params.network.units)
+        free, final = self._phase(f"free-{sample}", sample, (x, None, 0.0), begin)
+        if y is None:
+            return [free]
+        return [free, self._phase(f"nudged-{sample}", sample, (x, y, self._beta), final)[0]]
+
+    def _phase(
+        self,
+        name: str,
+        sample: int,
+        held: tuple[FloatArray, FloatArray | None, float],
+        begin: FloatArray,
+    ) -> tuple[tuple[Course, Settling], FloatArray]:
+        """Return the course of one phase, how it settled, and the fixed point."""
+        x, y, beta = held
+        final, units = self._settled(held, begin)
+        charging = Charging(self._capacitance_f, WATCHED * units * self._capacitance_f)
+        nudge = None if y is None else (y, beta)
+        text = write_transient(self._params, x, charging, nudge, begin, self._parts)
+        write_text(self._out / f"{name}.cir", text)
+        told = f"Written: {self._out / name}.cir; it runs in ngspice ..."
+        self._console.print(told, soft_wrap=True)
+        spice = run_transient(text, self._params.network)
+        at, targets = spice.times_s / charging.unit_s, None if y is None else y[None]
+        states = trace(self._params, x[None], at, targets, beta, begin[None])[:, 0]
+        engine = Waveform(spice.times_s, states)
+        course = Course(f"sample {sample}, {name.split('-')[0]}", spice, engine)
+        # Other parts have an equilibrium of their own, which is where they end.
+        end = final if self._parts == Parts() else spice.voltages[-1]
+        settled_s = settling_time(engine, begin, final, self._fraction)
+        settling = Settling(
+            sample,
+            name.split("-")[0],
+            settling_time(spice, begin, end, self._fraction),
+            settled_s,
+            settled_s / charging.unit_s,
+            float(np.abs(states).max()),
+            float(np.abs(spice.voltages - states).max()),
+            float(np.abs(spice.voltages[-1] - final).max()),
+        )
+        return (course, settling), final
+
+    def _settled(
+        self, held: tuple[FloatArray, FloatArray | None, float], begin: FloatArray
+    ) -> tuple[FloatArray, float]:
+        """Return the fixed point, and when the circuit is a hundred times nearer than asked."""
+        x, y, beta = held
+        clamped = self._backend.clamp(x[None], None if y is None else y[None])
+        fixed = self._backend.settle(clamped, beta, SETTLED)
+        final = fixed.state[0]
+        near = self._fraction / 100 * max(float(np.abs(final - begin).max()), 1e-9)
+        in_time = Relaxation(IN_TIME, near, "ode")
+        moved = self._backend.settle(clamped, beta, in_time, begin[None])
+        if not (fixed.converged.all() and moved.converged.all()):
+            raise SpiceError(f"the engine finds no equilibrium to compare: {moved.summary()}.")
+        assert moved.times is not None
+        return final, float(moved.times[0])
+
+
+def _judge(
+    found: list[Settling], parts: Parts, options: argparse.Namespace, console: Console
+) -> int:
+    """Print how long each phase took; return the exit code."""
+    heads = ("sample", "phase", "ngspice, s", "engine, s", "engine, RC", "largest V", "apart, V",
+             "from the fixed point, V")  # fmt: skip
+    rows = [
+        (
+            s.sample, s.phase, f"{s.spice_s:.5g}", f"{s.engine_s:.5g}", f"{s.time_constants:.4g}",
+            f"{s.largest_v:.4g}", f"{s.apart_v:.2g}", f"{s.end_v:.2g}",
+        )
+        for s in found
+    ]  # fmt: skip
+    console.print(format_table(heads, rows))
+    console.print(
+        f"Settled: every node within {options.fraction:g} of the largest change of a voltage. RC "
+        f"is {options.capacitance:g} F / 1 S = {options.capacitance:g} s.",
+        soft_wrap=True,
+    )
+    worst = max(abs(s.spice_s / s.engine_s - 1) for s in found)
+    if parts != Parts():
+        console.print(f"Settling times differ by {worst:.2%}. These parts are not ideal: no goal.")
+        return 0
+    verdict = "reached" if worst <= GOAL else "missed"
+    console.print(f"Settling times differ by {worst:.2%}, goal {GOAL:.0%}: {verdict}.")
+    return 0 if worst <= GOAL else 1
+
+
+def _write(options: argparse.Namespace, courses: list[Course], found: list[Settling]) -> None:
+    """Write the record, all voltages and the plot."""
+    record = {
+        "capacitance_f": options.capacitance,
+        "fraction": options.fraction,
+        "machine": describe_machine(),
+        "phases": [asdict(settling) for settling in found],
+    }
+    write_text(options.out / RECORD, json.dumps(record, indent=1))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("phase", "time_s", "unit", "ngspice_v", "engine_v"))
+    for course in courses:
+        for at, spice, engine in zip(*course.spice, course.engine.voltages, strict=True):
+            for unit, (v, w) in enumerate(zip(spice, engine, strict=True)):
+                writer.writerow((course.title, f"{at:.9g}", unit, f"{v:.9g}", f"{w:.9g}"))
+    write_text(options.out / WAVES, text.getvalue())
+    drawing = draw_courses(courses, [settling.engine_s for settling in found])
+    picture = take_picture("transient", "How the circuit settles", "", drawing)
+    write_bytes(options.out / PLOT, picture.png)

@@ -1,0 +1,1 @@
+"""What a saved network says of a user's samples."""
