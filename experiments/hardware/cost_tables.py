@@ -60,7 +60,7 @@ def settling_table(summary: Summary, technologies: Sequence[Technology]) -> Tabl
             rows.append(
                 (
                     substrate,
-                    technology.title,
+                    technology.name,
                     _spread_text(free),
                     _spread_text(nudged),
                     in_units(constant.value, "s"),

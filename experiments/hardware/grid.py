@@ -7,14 +7,14 @@ from itertools import product
 from engine.errors import EngineError
 from engine.model.network import Network
 from experiments.hardware.chosen import Chosen
-from experiments.hardware.contest import Group, check_prices, design_of
+from experiments.hardware.contest import Group, check_prices, design_of, in_time
 from experiments.hardware.costs import scaled
 from experiments.hardware.job import Job, Outcome, network_of
 from experiments.hardware.sample_tables import training_samples
 from experiments.hardware.settings import Settings, changed
 from experiments.hardware.spread import mean_spread
 from hw_sim.chips.catalogue import CHIPS
-from hw_sim.counts import OpCounts
+from hw_sim.counts import Amounts, OpCounts
 from hw_sim.prices.bill import Bill
 from hw_sim.prices.sums import Range
 from hw_sim.prices.technology import Technology
@@ -145,14 +145,16 @@ def front(points: Sequence[GridPoint]) -> set[Place]:
 
 
 def _priced(grid: SettingsGrid, label: str, group: Group, technology: Technology) -> GridPoint:
-    once, bills = OpCounts(), []
+    once, bills = Amounts(), []
     network = grid.networks[label]
     for outcome in group:
         end = outcome.curve[-1]
         design = design_of(outcome, network)
         batch = outcome.settings["batch_size"]
-        bills.append(Bill(technology, design, end.done, end.most_writes, batch))
-        once += OpCounts.from_rows(tuple(row) for row in outcome.inference)
+        done = in_time(outcome, network, Amounts(dict(end.done)))
+        bills.append(Bill(technology, design, done, end.most_writes, batch))
+        answers = OpCounts.from_rows(tuple(row) for row in outcome.inference)
+        once += in_time(outcome, network, Amounts(dict(answers)))
     inferred = Bill(technology, design_of(group[0], network), once)
     return GridPoint(grid.places[label], technology, group, tuple(bills), inferred)
 

@@ -130,7 +130,7 @@ def _completed(technology: Technology, where: str, others: Any) -> Technology:
     """Add the prices of a shipped technology where there are none, or say how to ask for them."""
     if others is None:
         remedy = (
-            "name its action in 'settle: events' or its component in 'areas', or a technology for "
+            "name actions in 'settle: events' or components in 'areas', or a technology for "
             "the rest in 'others'"
         )
         return replace(technology, remedy=remedy)

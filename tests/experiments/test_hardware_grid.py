@@ -86,6 +86,23 @@ def test_the_table_of_numbers_holds_those_of_the_file(finished: tuple[Path, str]
         assert found == pytest.approx([*point["inference_energy_j"].values()])
 
 
+@pytest.mark.parametrize("converts", ["true", "false"])
+def test_a_point_is_priced_as_the_report_prices_it(data: Path, converts: str) -> None:
+    """Also where states stay analog, and bills hold the time of settling in place of steps."""
+    out = data.parent / f"analog_{converts}"
+    given = ["--data", str(data), *SMALL, "--substrate", "crossbar", "--seeds", "2"]
+    given += ["--out", str(out)]
+    setting = f"crossbar.convert_each_step={converts}"
+    assert run(*given, "--set", setting, "--no-sweeps")[0] == 0
+    code, printed = run(*given, "--sweep", f"convert_each_step={converts}")
+    assert code == 0
+    assert "2 of 2 runs were done before" in printed
+    contest = json.loads((out / "report.json").read_text())["contests"][0]
+    (point,) = json.loads((out / "sweep.json").read_text())["points"]
+    for cost in ("inference_energy_j", "inference_latency_s", "area_m2"):
+        assert point[cost] == pytest.approx(contest[cost])
+
+
 def test_a_wider_grid_does_only_what_is_new(
     finished: tuple[Path, str], data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

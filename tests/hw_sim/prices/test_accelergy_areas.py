@@ -91,7 +91,7 @@ def test_a_part_without_an_area_is_named_before_any_work(tmp_path: Path) -> None
     settings = {"digital": CHIPS["digital"].settings}
     found = loaded(tmp_path, VERSION_4, DIGITAL, events=events)
     with pytest.raises(
-        TechnologyError, match=r"no area price for 'memory_bit'; name its .* 'areas'"
+        TechnologyError, match=r"no area price for 'memory_bit'; name .* components in 'areas'"
     ):
         check_prices(["digital"], settings, {"mine": found}, ["mine"])
     helped = loaded(tmp_path, VERSION_4, DIGITAL, others="digital_45nm")

@@ -97,8 +97,8 @@ def test_what_is_missing_is_named_with_the_way_to_say_it(tmp_path: Path) -> None
     with pytest.raises(TechnologyError) as caught:
         found.price("energy", "divide")
     assert str(caught.value) == (
-        "technology 'system_top_level' has no energy price for 'divide'; name its action in "
-        "'settle: events' or its component in 'areas', or a technology for the rest in 'others'."
+        "technology 'system_top_level' has no energy price for 'divide'; name actions in "
+        "'settle: events' or components in 'areas', or a technology for the rest in 'others'."
     )
 
 
