@@ -28,6 +28,8 @@ FEWEST_LABELS = 4
 """Columns of a table that become lines of a card; fewer fit side by side."""
 LONGEST_LINE = 28
 """Letters that stand beside their label on a card."""
+LONGEST_NAME = 60
+"""Letters that the first column takes in from another; more are no name."""
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -106,7 +108,7 @@ def _folded(table: Table) -> tuple[int, ...]:
     return tuple(
         j
         for j in range(1, table.text_columns)
-        if all(len(text_of(row[j])) <= LONGEST_LINE for row in table.rows)
+        if all(len(text_of(row[j])) <= LONGEST_NAME for row in table.rows)
     )
 
 

@@ -103,7 +103,7 @@ pre {
   header { padding-top: 24px; }
   section { padding: 18px 14px; border-radius: 8px; }
   h1 { font-size: 1.5rem; }
-  tbody th { min-width: 6.5em; max-width: 9em; }
+  tbody th { min-width: 9.5em; max-width: 11em; overflow-wrap: break-word; }
   .also { display: block; font-weight: 400; color: var(--soft); }
   .folded { display: none; }
   .cards, .cards tbody, .cards tr, .cards th[scope=row] { display: block; }

@@ -4,13 +4,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 
-from experiments.reporting.plot_style import put_legend, to_svg
+from experiments.reporting.plot_style import put_legend, to_svg, wrapped
 
 WIDTH = 4.0
 """Of a drawing on a phone, in inches: there it is shown as it is, and letters keep their size."""
 MARGIN = 0.5
 """Height of what lies outside of the panels, as in `draw_panels`."""
 ENTRY_HEIGHT = 0.18
+LONGEST_LABEL = 42
+"""Letters below an axis, in one line."""
 
 
 def phone_svg(figure: Figure) -> str:
@@ -23,6 +25,7 @@ def phone_svg(figure: Figure) -> str:
     grid = GridSpec(len(panels), 1, figure=figure)
     for k, axes in enumerate(panels):
         axes.set_subplotspec(grid[k])
+        axes.set_xlabel(wrapped(axes.get_xlabel(), LONGEST_LABEL))
     figure.set_size_inches(WIDTH, height)
     _fold_legends(figure)
     return to_svg(figure)

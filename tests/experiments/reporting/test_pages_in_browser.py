@@ -69,7 +69,7 @@ return {
 
 def made_up_page() -> str:
     """All that a report can hold, with too much of everything."""
-    row = (LONG, "a kind", "a method", *["10.00 ± 0.00"] * 16)
+    row = (LONG, "a kind, or one that has more to say", "a method", *["10.00 ± 0.00"] * 16)
     header = ("Name", "Kind", "Method", *COLUMNS)
     wide = Table("Wide", header, (row,) * (MOST_CARDS + 1), text_columns=3)
     few = Table(
@@ -126,7 +126,7 @@ def test_on_a_phone_the_first_column_says_whose_the_numbers_are(found):
     """Other columns of text would have gone when the numbers are seen."""
     (desk,), (phone,) = (found[f"made_up_{width}"]["kept"] for width in (DESK, PHONE))
     assert desk["says"] == []
-    assert phone["says"] == ["a kind", "a method"]
+    assert phone["says"] == ["a kind, or one that has more to say", "a method"]
 
 
 def test_small_tables_are_cards_on_a_phone_that_name_every_number(found):
