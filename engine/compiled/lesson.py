@@ -27,6 +27,7 @@ from engine.compiled.passage import (
     SUM_COLUMNS,
     Course,
     Desk,
+    Learns,
     Matter,
     correlate_rows,
     relax_rows,
@@ -94,6 +95,7 @@ class Lesson:
         inputs, sources, self._inputs_size = _input_tables(network, theta.itemsize)
         self._sources, self._inputs = sources, new_room(theta, self._inputs_size)
         self._ones = np.ones(len(sources), self._dtype)
+        self._learns = _gradient_tables(network)
         self._desk = _new_desk(network, plan, samples, inputs, self._dtype)
         self._tied = [network.blocks[n] for n, link in network.links.items() if link.tied]
         self._turns = [
@@ -132,7 +134,7 @@ class Lesson:
         def correlate(core: int) -> None:
             if all(finite):
                 room = self._seats[core][2:]
-                correlate_rows(self._net, desk, batches, gradient, core, cores, *room)
+                correlate_rows(self._net.calls, self._learns, batches, gradient, core, cores, *room)
 
         def mirror(core: int) -> None:
             for block in self._tied:
@@ -180,7 +182,7 @@ class Lesson:
     def _new_seat(self, rows: slice) -> _Seat:
         """Return what a core needs for so many rows."""
         work = new_buffers(self._network, self._tables, rows.stop - rows.start, self._dtype)
-        columns = max(int(self._desk.products[:, COLUMNS].max()), 1)
+        columns = max(int(self._learns.products[:, COLUMNS].max()), 1)
         packed = np.empty(packed_size((self._samples, columns), self._dtype.itemsize), self._dtype)
         turned = np.empty((TURNED, self._samples), self._dtype)
         return _Seat(rows, work, packed, turned, new_edge(self._dtype))
@@ -191,13 +193,10 @@ def _new_desk(
 ) -> Desk:
     """Return the tables of a lesson, and room for batches of this size."""
     late = network.late(plan[0][1].solver)
-    products, sums = _gradient_tables(network)
     widths = (*[network.units] * 5, network.outputs)
     return Desk(
         inputs,
         np.array([layer.name in late for layer in network.layers]),
-        products,
-        sums,
         *(np.empty((samples, width), dtype) for width in widths),
     )
 
@@ -216,7 +215,7 @@ def _input_tables(network: Network, itemsize: int) -> tuple[IntArray, IntArray, 
     return _table(driven, INPUT_COLUMNS), _table(packed, TABLE_COLUMNS), size
 
 
-def _gradient_tables(network: Network) -> tuple[IntArray, IntArray]:
+def _gradient_tables(network: Network) -> Learns:
     """Return the products that matrices learn (see `add_energy_difference`), and what biases do."""
     products: list[tuple[int, ...]] = []
     sums: list[tuple[int, ...]] = []
@@ -239,7 +238,7 @@ def _gradient_tables(network: Network) -> tuple[IntArray, IntArray]:
     shape, place = (reading.link.fan_in, network.outputs), network.blocks[reading.link.block].start
     products.append((FREE, read, ERROR, 0, *shape, place, True))
     sums.append((ERROR, 0, network.outputs, network.outputs, network.blocks[reading.bias].start))
-    return _table(products, PRODUCT_COLUMNS), _table(sums, SUM_COLUMNS)
+    return Learns(_table(products, PRODUCT_COLUMNS), _table(sums, SUM_COLUMNS))
 
 
 def _writable(array: FloatArray) -> FloatArray:

@@ -44,17 +44,22 @@ class Desk(NamedTuple):
     """A row for each matrix of the input: the first column that it drives, its shape, its place."""
     late: Any
     """Whether a layer begins at zero, `(layers,)`."""
-    products: Any
-    """A row for each product of two batches that a matrix learns: from which columns of each, how
-    many of each, where its block of the gradient begins, and whether it is the first there."""
-    sums: Any
-    """A row for each bias: columns of a batch, by how many they share a number, and its block."""
     drive: Any
     begin: Any
     anchor: Any
     gaps: Any
     middles: Any
     errors: Any
+
+
+class Learns(NamedTuple):
+    """What parameters learn from, as tables."""
+
+    products: Any
+    """A row for each product of two batches that a matrix learns: from which columns of each, how
+    many of each, where its block of the gradient begins, and whether it is the first there."""
+    sums: Any
+    """A row for each bias: columns of a batch, by how many they share a number, and its block."""
 
 
 class Matter(NamedTuple):
@@ -96,7 +101,15 @@ def relax_rows(ways, net, matter, desk, free, nudged, is_told, first, stop, work
     call(ways[ANCHOR], net.layers, desk.drive, drive, net.compliance, first, stop, desk.anchor)
     _relax(ways, net, nudged, free.ended.state, first, work)
     _read(ways, net, matter, desk, free.ended, first, stop, work)
-    return _compare(matter, desk, free.ended, nudged.ended, first, stop)
+    start, size = first * desk.drive.shape[1], (stop - first) * desk.drive.shape[1]
+    here = part(flat(free.ended.state), start, size)
+    there = part(flat(nudged.ended.state), start, size)
+    moved, gap = part(flat(nudged.ended.moved), start, size), part(flat(desk.gaps), start, size)
+    _compare(here, there, moved, matter.energy, gap, part(flat(desk.middles), start, size))
+    fine = _is_finite(here) & _is_finite(there)
+    residuals = part(free.ended.residual, first, stop - first)
+    fine &= _is_finite(residuals)
+    return fine & _is_finite(part(nudged.ended.residual, first, stop - first))
 
 
 @inner
@@ -159,33 +172,31 @@ def _read(ways, net, matter, desk, free, first, stop, work):
 
 
 @inner
-def _compare(matter, desk, free, nudged, first, stop):
-    """Write what the matrices learn from, and say whether the states are finite."""
-    units = desk.drive.shape[1]
-    fine, start, size = True, first * units, (stop - first) * units
-    for i in range(first, stop):
-        fine &= math.isfinite(free.residual[i]) & math.isfinite(nudged.residual[i])
-    here, there = part(flat(free.state), start, size), part(flat(nudged.state), start, size)
-    for j in range(size):
-        fine &= math.isfinite(here[j]) & math.isfinite(there[j])
-    moved, gap = part(flat(nudged.moved), start, size), part(flat(desk.gaps), start, size)
-    for j in range(size):
-        gap[j] = matter.energy * moved[j]
-    middle = part(flat(desk.middles), start, size)
-    for j in range(size):
+def _compare(here, there, moved, energy, gap, middle):
+    """Write what the matrices learn from: a multiple of the displacement, and the mean."""
+    for j in range(gap.size):
+        gap[j] = energy * moved[j]
+    for j in range(gap.size):
         middle[j] = (there[j] + here[j]) / 2
+
+
+@inner
+def _is_finite(numbers):
+    fine = True
+    for j in range(numbers.size):
+        fine &= math.isfinite(numbers[j])
     return fine
 
 
 @compiled
-def correlate_rows(net, desk, batches, gradient, core, cores, packed, turned, edge):
+def correlate_rows(calls, learns, batches, gradient, core, cores, packed, turned, edge):
     """Write a core's rows of what each matrix learns; the first core writes what biases do.
 
     `batches` are in the order of their numbers. `packed` has room for one of them, `turned (TURNED,
     samples)` for so many columns of another.
     """
-    for k in range(len(desk.products)):
-        row = part_of_row(desk.products, k, 0, PRODUCT_COLUMNS)
+    for k in range(len(learns.products)):
+        row = part_of_row(learns.products, k, 0, PRODUCT_COLUMNS)
         one, other, columns = batches[row[LEFT]], batches[row[RIGHT]], row[COLUMNS]
         _pack_columns(other, row[RIGHT_COLUMN], columns, packed, edge.shape[1])
         first, stop = row[ROWS] * core // cores, row[ROWS] * (core + 1) // cores
@@ -197,9 +208,9 @@ def correlate_rows(net, desk, batches, gradient, core, cores, packed, turned, ed
             _turn(one, row[LEFT_COLUMN] + top, count, turned)
             into = part(block, (top - first) * columns, count * columns)
             shape = (count, len(one), packed, into, columns, columns)
-            call(net.calls[PRODUCT], flat(turned), *shape, edge)
-    for k in range(len(desk.sums) if core == 0 else 0):
-        row = part_of_row(desk.sums, k, 0, SUM_COLUMNS)
+            call(calls[PRODUCT], flat(turned), *shape, edge)
+    for k in range(len(learns.sums) if core == 0 else 0):
+        row = part_of_row(learns.sums, k, 0, SUM_COLUMNS)
         _sum_columns(batches[row[SUMMED]], row, gradient)
 
 

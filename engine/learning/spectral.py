@@ -16,12 +16,11 @@ import scipy
 
 from engine.arrays import Array, FloatArray, by_sample, namespace
 from engine.border import checked
-from engine.compiled.stretching import turn_towards
 from engine.couplings.bound import Bound
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import Link
 from engine.errors import EngineError, check_count
-from engine.learning.stretch import LEADING, MIXED, TOGETHER, find_direction, lower
+from engine.learning.stretch import find_direction, lower
 from engine.model.network import Network
 from engine.model.params import Params
 
@@ -102,7 +101,7 @@ class SpectralCap:
             direction = bound.direction(vector, k)
             if not self._watches(link):
                 scale_norm(link, block, limit, direction, many)
-            elif _stretch(link, block, direction, many) > limit:
+            elif find_direction(link, block, direction, many).stretch > limit:
                 clip_norm(block.reshape(link.fan_in, -1), ROOM * limit, link.tied)
 
     def clipped(self, network: Network, step: int) -> list[str]:
@@ -238,15 +237,6 @@ def _matrix(params: Params, coupling: Coupling) -> FloatArray:
 def recurrent_norm(params: Params) -> float:
     """Return the exact spectral norm of the recurrent matrix: the contraction rate of `T`."""
     return float(np.abs(np.linalg.eigvalsh(recurrent_matrix(params))).max())
-
-
-def _stretch(link: Link, block: FloatArray, vector: FloatArray, iterations: int) -> float:
-    """Return what `find_direction` finds of a plain matrix, in one call for each of its spaces."""
-    stretch, matrix = 0.0, block.reshape(link.fan_in, link.fan_out)
-    for done in range(0, iterations, TOGETHER):
-        steps = min(TOGETHER, iterations - done)
-        stretch = turn_towards(matrix, vector, steps, LEADING, MIXED)
-    return stretch
 
 
 def clip_norm(block: FloatArray, limit: float, symmetric: bool) -> None:
