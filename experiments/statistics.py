@@ -19,16 +19,19 @@ import numpy.typing as npt
 from scipy import special, stats
 
 from engine.arrays import FloatArray
+from experiments.paired_scores import (
+    StatisticsError,
+    check_pairs,
+    checked_accuracies,
+    checked_scores,
+    checked_test_parts,
+)
 
 SIGNIFICANCE = 0.05
 CONFIDENCE = 0.95
 
 ROUNDING = 1e-12
 """Accuracies closer than this are equal: no test set has that many samples."""
-
-
-class StatisticsError(ValueError):
-    """Accuracies or settings that cannot be compared, as one sentence."""
 
 
 class Verdict(StrEnum):
@@ -115,10 +118,10 @@ def compare(
     three seeds is no certainty. A single seed shows nothing about differences: both p-values are
     1 and the interval is all that is possible, (-1, 1).
     """
-    first = _checked_accuracies("EqProp", eqprop)
-    second = _checked_accuracies("Baseline", baseline)
-    _check_pairs(first, second)
-    samples, rates = _checked_test_parts(n_test, majority_rate, len(first))
+    first = checked_accuracies("EqProp", eqprop)
+    second = checked_accuracies("Baseline", baseline)
+    check_pairs(first, second)
+    samples, rates = checked_test_parts(n_test, majority_rate, len(first))
     scores = tuple(
         Score(float(values.mean()), _sample_std(values), _p_of_chance(values, samples, rates))
         for values in (first, second)
@@ -141,9 +144,9 @@ def compare_r2(
     R² of `n` samples moves by `1 / n` when one of them is missed by a standard deviation: that is
     taken for the least that differences can vary by.
     """
-    first, second = _finite("EqProp", eqprop), _finite("Baseline", baseline)
-    _check_pairs(first, second)
-    samples, _ = _checked_test_parts(n_test, 1.0, len(first))
+    first, second = checked_scores("EqProp", eqprop), checked_scores("Baseline", baseline)
+    check_pairs(first, second)
+    samples, _ = checked_test_parts(n_test, 1.0, len(first))
     scores = tuple(
         Score(float(values.mean()), _sample_std(values), float(max(p)))
         for values, p in zip((first, second), p_chance, strict=True)
@@ -280,46 +283,3 @@ def _test_difference(
     p_equivalence = float(special.stdtr(free, (abs(mean) - margin) / error))
     p_difference = float(2 * special.stdtr(free, -abs(mean) / error))
     return (mean - reach, mean + reach), p_equivalence, p_difference
-
-
-def _check_pairs(first: FloatArray, second: FloatArray) -> None:
-    if len(first) != len(second):
-        raise StatisticsError(
-            f"EqProp has {len(first)} accuracies and the baseline {len(second)}, expected pairs."
-        )
-
-
-def _finite(name: str, values: Sequence[float]) -> FloatArray:
-    scores = np.asarray(values, dtype=np.float64)
-    if scores.ndim != 1 or scores.size == 0 or not np.isfinite(scores).all():
-        raise StatisticsError(f"{name} has the scores {values}, expected finite numbers.")
-    return scores
-
-
-def _checked_accuracies(name: str, values: Sequence[float]) -> FloatArray:
-    accuracies = np.asarray(values, dtype=np.float64)
-    if accuracies.ndim != 1 or accuracies.size == 0:
-        raise StatisticsError(
-            f"{name} has accuracies of shape {accuracies.shape}, expected one for each seed."
-        )
-    wrong = accuracies[~((accuracies >= 0) & (accuracies <= 1))]
-    if wrong.size:
-        raise StatisticsError(f"{name} has an accuracy of {wrong[0]}, expected 0 to 1.")
-    return accuracies
-
-
-def _checked_test_parts(
-    n_test: int | Sequence[int], majority_rate: float | Sequence[float], seeds: int
-) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    samples, rates = np.asarray(n_test), np.asarray(majority_rate, dtype=np.float64)
-    for name, values in (("n_test", samples), ("majority_rate", rates)):
-        if values.shape not in ((), (seeds,)):
-            raise StatisticsError(
-                f"{name} has shape {values.shape}, expected one value, or one for each of the "
-                f"{seeds} seeds."
-            )
-    if samples.dtype.kind not in "iu" or samples.min() < 1:
-        raise StatisticsError(f"n_test is {n_test}, expected a whole number of samples above 0.")
-    if not ((rates > 0) & (rates <= 1)).all():
-        raise StatisticsError(f"majority_rate is {majority_rate}, expected above 0 and up to 1.")
-    return np.broadcast_to(samples, seeds), np.broadcast_to(rates, seeds)

@@ -107,7 +107,13 @@ def given_settings(
     for key, _ in map(split_assignment, given.assignments):
         if key in there:
             raise EngineError(f"--set {key} and --{key} say the same: leave one of them out.")
+    if not options.data:
+        for name in ("label", "target", "margin"):
+            if getattr(options, name, None) is not None:
+                raise EngineError(f"--{name} is about your own data: name the file by --data.")
     if options.tune:
+        if options.save_weights:
+            raise EngineError("--save-weights and --tune: tuning keeps no network.")
         if options.settings:
             raise EngineError("--settings and --tune: one uses settings, the other chooses them.")
         given.refuse(tuned, "--tune chooses it")

@@ -107,8 +107,9 @@ def gap_text(case: PairedComparison, metric: Metric = ACCURACY) -> str:
 
 
 def verdict_badge(verdict: Verdict) -> Badge:
-    """Return a verdict, with its remark on a line of its own."""
-    return Badge(verdict.replace(" (", "\n("), TONES[verdict])
+    """Return a verdict, with its remark on lines of its own."""
+    text = verdict.replace(" (", "\n(").replace("seeds ", "seeds\n")
+    return Badge(text, TONES[verdict])
 
 
 def goal_badge(reached: bool | None) -> Badge:

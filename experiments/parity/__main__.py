@@ -1,7 +1,11 @@
 """Train EqProp and backprop side by side on the same tasks, and say whether they are equal.
 
-Without options: digits, CartPole and Acrobot, as many seeds as fit five minutes, no network needed.
-Finished runs are kept in the output folder: a second call goes on where the first one stopped.
+Without options: digits, CartPole and Acrobot, with as many seeds as fit five minutes on two cores,
+no network needed. Finished runs are kept in the output folder: a second call goes on where the
+first one stopped.
+
+  python -m experiments.parity --data mine.csv --label price --seeds auto
+  python -m experiments.parity --tasks digits --set hidden=256 epochs=20
 """
 
 import argparse

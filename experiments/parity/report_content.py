@@ -26,11 +26,13 @@ METHOD = (
     "A seed sets the split, the initial weights and the order of the batches.",
     "For a seed, all contestants see the same split into training, validation and test; the "
     "control tasks are split by episode.",
-    "Hyper-parameters and the best baseline of a task are chosen on the validation part, with "
-    "seeds that no reported run uses, and are kept in one table in the code.",
     "A reported run trains on training and validation together and is scored once, on the test "
     "part, after its last epoch. The test accuracy of earlier epochs is drawn and used for "
     "nothing else: no early stopping, no choice of an epoch.",
+)
+OF_KNOWN_TASKS = (
+    "Hyper-parameters and the best baseline of a task are chosen on the validation part, with "
+    "seeds that no reported run uses, and are kept in one table in the code.",
     "The published numbers are those of runs with 5,000 training images, no environment for the "
     "control tasks, and a biased gradient.",
 )
@@ -73,12 +75,30 @@ def _method(
     roster: Roster, summary: ContestSummary, command: str, machine: Mapping[str, str]
 ) -> list[Block]:
     return [
-        Bullets((*METHOD, *_baseline_notes(roster, summary))),
+        Bullets((*METHOD, *_settings_notes(roster, summary), *_baseline_notes(roster, summary))),
         data_table(roster, summary),
         machine_table(machine),
         "The command that makes this report again:",
         Code(command),
     ]
+
+
+def _settings_notes(roster: Roster, summary: ContestSummary) -> list[str]:
+    """Say where the settings come from: on a user's data from a file, or from one budget."""
+    notes: list[str] = []
+    if any(task.name in roster.goals for task in summary.tasks):
+        notes += OF_KNOWN_TASKS
+    for task in summary.tasks:
+        if task.name in roster.goals:
+            continue
+        if task.chosen_on == "validation":
+            notes.append(f"{task.title}: settings were chosen on its validation part by --tune.")
+        else:
+            notes.append(
+                f"{task.title}: all contestants share one budget of settings, which was not tuned "
+                "on it; --tune chooses others on its validation part."
+            )
+    return notes
 
 
 def _baseline_notes(roster: Roster, summary: ContestSummary) -> list[str]:

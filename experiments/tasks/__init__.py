@@ -14,8 +14,9 @@ from experiments.tasks.control import (
     policy_return,
     random_policy,
 )
-from experiments.tasks.files import TARGETS, images_from_file, task_from_file
+from experiments.tasks.files import images_from_file, task_from_file
 from experiments.tasks.images import DIGITS, FASHION_MNIST, FASHION_MNIST_10K, MNIST
+from experiments.tasks.number_table import TARGETS
 from experiments.tasks.task import (
     Environment,
     Image,

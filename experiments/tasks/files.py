@@ -3,17 +3,22 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
 
-import numpy as np
-
-from experiments.tasks.columns import FEW, LabelledNumbers, labelled_numbers
+from experiments.tasks.columns import LabelledNumbers, labelled_numbers
+from experiments.tasks.number_table import (
+    CLASSES,
+    REGRESSION,
+    NumberTable,
+    Target,
+    checked_inputs,
+    checked_labels,
+    class_labels,
+    kind_of,
+    number_targets,
+)
 from experiments.tasks.table_files import read_csv, read_parquet
 from experiments.tasks.task import (
-    FloatArray,
     Image,
-    IntArray,
-    Part,
     RawArray,
     Split,
     Task,
@@ -22,19 +27,6 @@ from experiments.tasks.task import (
     normalised_split,
     stratified_parts,
 )
-
-Target: TypeAlias = Literal["classes", "regression"]
-CLASSES: Target = "classes"
-REGRESSION: Target = "regression"
-TARGETS = (CLASSES, REGRESSION)
-
-SAMPLES_PER_CLASS = 5
-"""The fewest samples of a class from which each of the three parts can get one."""
-FEWEST_NUMBERS = 20
-"""Samples of a target that is a number; each part then has some to tell a spread from."""
-
-MISSING = ("", "nan")
-"""Texts that stand for a label that is not there, in lower case."""
 
 MOST_UNPACKED = 100
 """How many times its own size an archive may unpack to: only constants pack much better."""
@@ -48,20 +40,6 @@ TABLES = {
     ".parquet": read_parquet,
     ".pq": read_parquet,
 }
-
-
-@dataclass(frozen=True, eq=False)
-class NumberTable:
-    """Raw inputs `(samples, inputs)`, and labels counted from zero in the order of `names`.
-
-    Without names the labels are numbers to be predicted. `test` is the official test part, if
-    there is one.
-    """
-
-    x: FloatArray
-    y: IntArray | FloatArray
-    names: tuple[str, ...]
-    test: Part | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +152,8 @@ def _read_npz(path: Path, label: str | None) -> _Found:
 
 def _as_task(path: Path, found: _Found, target: Target | None) -> Task:
     image = _image_of(found.x)
-    x, y = checked_inputs(path, "", found.x), _checked_labels(path, "", found.x, found.y)
-    kind = _kind_of(path, y) if target is None else target
+    x, y = checked_inputs(path, "", found.x), checked_labels(path, "", found.x, found.y)
+    kind = kind_of(path, y) if target is None else target
     test = None
     if found.x_test is not None and found.y_test is not None:
         if found.x_test.shape[1:] != found.x.shape[1:]:
@@ -183,9 +161,9 @@ def _as_task(path: Path, found: _Found, target: Target | None) -> Task:
                 f"{path} has x_test of shape {found.x_test.shape}, expected (samples, "
                 f"{', '.join(map(str, found.x.shape[1:]))})."
             )
-        y_test = _checked_labels(path, "test ", found.x_test, found.y_test)
+        y_test = checked_labels(path, "test ", found.x_test, found.y_test)
         test = (checked_inputs(path, "test ", found.x_test), y_test)
-    number_table = _numbers if kind == REGRESSION else _classes
+    number_table = number_targets if kind == REGRESSION else class_labels
     table = number_table(path, x, y, test)
     note = _note(path, table, found, image is None)
     return Task(
@@ -220,111 +198,4 @@ def _note(path: Path, table: NumberTable, found: _Found, per_feature: bool) -> s
     scaling = f"{scaled} scaled to mean 0 and deviation 1"
     return (
         "; ".join(filter(None, (f"{path.name}: {', '.join(parts)}", found.remark, scaling))) + "."
-    )
-
-
-def checked_inputs(path: Path, part: str, x: RawArray) -> FloatArray:
-    """Return inputs as rows of double precision, or say which of them is no number."""
-    if x.ndim not in (2, 3, 4) or 0 in x.shape[1:] or x.dtype.kind not in "biuf":
-        raise TaskError(
-            f"{path} has {part}inputs of shape {x.shape} and type {x.dtype}, expected numbers of "
-            f"shape (samples, inputs)."
-        )
-    if len(x) == 0:
-        raise TaskError(f"{path} holds no {part}samples.")
-    rows = x.reshape(len(x), -1)
-    with np.errstate(over="ignore"):
-        single = rows.astype(np.float32)
-    if not np.isfinite(single).all():
-        row, column = np.argwhere(~np.isfinite(single))[0]
-        raise TaskError(
-            f"{path} holds {rows[row, column]} at {part}sample {row + 1}, input {column + 1}, not "
-            f"a finite float32."
-        )
-    return rows.astype(np.float64)
-
-
-def _checked_labels(path: Path, part: str, x: RawArray, y: RawArray) -> RawArray:
-    flat = y[:, 0] if y.shape == (len(x), 1) else y
-    if flat.shape != (len(x),):
-        raise TaskError(f"{path} has {part}labels of shape {y.shape}, expected ({len(x)},).")
-    if flat.dtype.kind not in "biufU":
-        raise TaskError(f"{path} has {part}labels of type {y.dtype}, expected numbers or text.")
-    absent = np.flatnonzero(
-        np.isin(np.char.lower(flat), MISSING) if flat.dtype.kind == "U" else ~np.isfinite(flat)
-    )
-    if absent.size:
-        raise TaskError(f"{path} has no label for {part}sample {absent[0] + 1}.")
-    return flat
-
-
-def _is_continuous(y: RawArray) -> bool:
-    """Tell whether fractions have more values than there may be classes."""
-    return len(np.unique(y)) > min(FEW, len(y) // 2)
-
-
-def _kind_of(path: Path, y: RawArray) -> Target:
-    """Tell classes from numbers to be predicted, or ask."""
-    if y.dtype.kind != "f":
-        return CLASSES
-    if _is_continuous(y):
-        return REGRESSION
-    if (y == np.round(y)).all():
-        return CLASSES
-    raise TaskError(
-        f"{path} has labels of {len(np.unique(y))} different fractions, such as {y[0]:g}: are they "
-        "classes or numbers to be predicted? Say --target classes or --target regression."
-    )
-
-
-def _numbers(path: Path, x: FloatArray, y: RawArray, test: Part | None) -> NumberTable:
-    for part, labels in (("", y), ("test ", y if test is None else test[1])):
-        if labels.dtype.kind == "U":
-            raise TaskError(f"{path} has the {part}label {str(labels[0])!r}, not a number.")
-        if len(np.unique(labels)) < 2:
-            raise TaskError(f"{path} has only the {part}target {labels[0]:g}: nothing varies.")
-    if len(y) < FEWEST_NUMBERS:
-        raise TaskError(f"{path} has {len(y)} samples, at least {FEWEST_NUMBERS} are needed.")
-    tested = None if test is None else (test[0], test[1].astype(np.float64))
-    return NumberTable(x, y.astype(np.float64), (), tested)
-
-
-def _classes(path: Path, x: FloatArray, y: RawArray, test: Part | None) -> NumberTable:
-    if y.dtype.kind == "f":
-        if _is_continuous(y):
-            raise TaskError(
-                f"{path} has labels of {len(np.unique(y))} different values, which are numbers to "
-                "be predicted and no classes."
-            )
-        if (y != np.round(y)).any():
-            y = np.array([f"{value:g}" for value in y])
-            test = None if test is None else (test[0], np.array([f"{v:g}" for v in test[1]]))
-        else:
-            y = y.astype(np.int64)
-    names, places, counts = np.unique(y, return_inverse=True, return_counts=True)
-    if len(names) < 2:
-        raise TaskError(f"{path} has only the class {names[0]!s}, at least 2 are needed.")
-    _check_counts(path, names, counts)
-    if test is not None:
-        strange = np.setdiff1d(test[1], names)
-        if strange.size:
-            raise TaskError(f"{path} has the class {strange[0]!s} in its test part only.")
-        test = (test[0], np.searchsorted(names, test[1]).astype(np.int64))
-    return NumberTable(x, places.astype(np.int64), tuple(str(name) for name in names), test)
-
-
-def _check_counts(path: Path, names: RawArray, counts: RawArray) -> None:
-    """Refuse classes with too few samples, of which there are many if they are no classes."""
-    rarest = int(counts.argmin())
-    if counts[rarest] >= SAMPLES_PER_CLASS:
-        return
-    if names.dtype.kind in "iu" and len(names) > FEW:
-        raise TaskError(
-            f"{path} has {len(names)} different whole numbers as labels, of which each needs "
-            f"{SAMPLES_PER_CLASS} samples to be a class; numbers are predicted by the parity "
-            "experiment with --target regression."
-        )
-    raise TaskError(
-        f"{path} has {counts[rarest]} samples of class {names[rarest]!s}, at least "
-        f"{SAMPLES_PER_CLASS} are needed."
     )

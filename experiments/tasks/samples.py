@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from experiments.tasks.columns import Columns, input_numbers, labelled_numbers
-from experiments.tasks.files import TABLES, checked_inputs, read_npz_arrays
+from experiments.tasks.files import TABLES, read_npz_arrays
+from experiments.tasks.number_table import checked_inputs
 from experiments.tasks.task import FloatArray, RawArray, TaskError
 
 

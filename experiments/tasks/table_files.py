@@ -51,7 +51,9 @@ def read_parquet(path: Path) -> Columns:
     except OSError:
         raise
     except Exception as error:  # as many kinds as there are engines that read it
-        raise TaskError(f"{path} is not readable Parquet: {_first_line(error)}.") from None
+        from engine.errors import reason  # late, as in `stratified_parts`
+
+        raise TaskError(f"{path} is not readable Parquet: {reason(error)}.") from None
     rows = tuple([_text(value) for value in row] for row in frame.itertuples(index=False))
     if not rows:
         raise TaskError(f"{path} holds no samples.")
@@ -91,7 +93,3 @@ def _text(value: Any) -> str:
     if value is None or value != value:
         return ""
     return str(int(value)) if isinstance(value, bool) else str(value)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0].rstrip(".") or type(error).__name__

@@ -11,7 +11,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from adapters.torch_arrays import torch
-from engine.arrays import Array, FloatArray, IntArray
+from engine.arrays import Array, FloatArray
 from engine.backend import Backend
 from engine.compiled.backend import NumbaBackend
 from engine.errors import NudgeWarning
@@ -137,7 +137,7 @@ def run_job(job: VisionJob, watch: Watch | None = None) -> Record:
         curve=trained.curve,
         returns=None,
         seconds=time.perf_counter() - began,
-        measures={DATA: data_facts(job.task, parts), **_measures(job, trained, y)},
+        measures=_measures(job, parts, trained),
     )
 
 
@@ -233,14 +233,15 @@ def _viewed(step: Step, views: Views) -> Step:
     return viewed
 
 
-def _measures(job: VisionJob, trained: TrainedImages, y: IntArray) -> dict[str, Any]:
-    """Return what the report draws: only of final runs."""
+def _measures(job: VisionJob, parts: Split, trained: TrainedImages) -> dict[str, Any]:
+    """Return what the report draws and says of the data: only of final runs."""
     if not job.final:
         return {}
-    classes = job.task.classes
+    classes, y = job.task.classes, parts.y_test
     guesses = trained.probabilities.argmax(axis=1)
     confusion = np.bincount(classes * y + guesses, minlength=classes**2).reshape(classes, classes)
     return {
+        DATA: data_facts(job.task, parts),
         "names": list(job.task.names or map(str, range(classes))),
         "confusion": confusion.tolist(),
         "filters": trained.filters.round(DIGITS_KEPT).tolist(),

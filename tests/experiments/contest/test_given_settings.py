@@ -116,6 +116,7 @@ def test_a_file_that_does_not_fit_is_one_sentence(content, given, sentence, tmp_
         (["--tune", "--set", "lr=1"], "--set lr: --tune chooses it."),
         (["--epochs", "2", "--set", "epochs=3"], "--set epochs and --epochs say the same"),
         (["--set", "hiden=3"], "did you mean hidden?"),
+        (["--tune", "--save-weights"], "tuning keeps no network"),
     ],
 )
 def test_settings_that_contradict_are_refused(given, sentence, tmp_path, capsys):
@@ -189,3 +190,9 @@ def test_torch_computes_what_the_kernels_do(name):
 def test_an_unknown_setting_names_those_that_are_known():
     with pytest.raises(EngineError, match="known: hidden, batch_size, epochs, layers"):
         GivenSettings(assignments=("nothing=1",)).apply(USER_BUDGET, "t", "c")
+
+
+@pytest.mark.parametrize("given", [["--label", "y"], ["--target", "classes"], ["--margin", "0.1"]])
+def test_what_is_about_own_data_needs_it(given, tmp_path, capsys):
+    assert main([*given, "--tasks", "digits", "--out", str(tmp_path / "out")]) == 2
+    assert f"{given[0]} is about your own data: name the file by --data." in capsys.readouterr().out

@@ -253,3 +253,20 @@ def test_a_browser_shows_the_page(folder, tmp_path):
     assert checker.tags.count("table") == 9
     assert {"Clone of EqProp looped", "Random actions", "equivalent"} <= set(checker.text)
     assert "CONSOLE" not in shown.stderr, "the page must load without a complaint of the browser"
+
+
+def test_own_data_is_not_said_to_be_tuned_nor_published(tmp_path):
+    report(tmp_path, make_records(["mine.csv"]))
+    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "mine.csv: all contestants share one budget of settings" in markdown
+    assert "published" not in markdown
+    assert "Tasks that were not run" not in markdown
+    write_report(
+        make_records(["mine.csv"]),
+        tmp_path,
+        best_baseline={"mine.csv": "backprop_looped"},
+        command=COMMAND,
+        machine=MACHINE,
+    )
+    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "mine.csv: settings were chosen on its validation part" in markdown

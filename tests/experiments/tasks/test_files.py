@@ -210,6 +210,21 @@ def test_a_table_of_pandas_is_read_as_csv_is(tmp_path, monkeypatch):
     np.testing.assert_array_equal(np.concatenate(parts(split, "y"))[order], Y)
 
 
+def test_a_real_parquet_file_is_read_and_a_torn_one_refused(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame(IN_ORDER, columns=["a", "b", "c"])
+    frame["kind"] = pandas.Categorical.from_codes(Y, ["u", "v", "w"])
+    path = tmp_path / "a.parquet"
+    frame.to_parquet(path)
+    task = task_from_file(path)
+    assert (task.inputs, task.names) == (3, ("u", "v", "w"))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(TaskError, match=r"a\.parquet is not readable Parquet: .*[^.]\.$") as caught:
+        task_from_file(path)
+    assert "\n" not in str(caught.value)
+
+
 def test_parquet_without_pandas_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     path = write(tmp_path / "a.parquet", b"PAR1")
