@@ -1,33 +1,20 @@
 """The circuits that are trained, and how: what was chosen on validation parts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from engine import Adam, Network, Params, Training
 from engine import resistive as circuit_of
 from engine.couplings.conductance import LEAST
 
 INPUT_AMPLIFICATION, TOTAL = 100.0, 10.0
-BIAS_RATE = 0.01
+DEEP_AMPLIFICATION = 4.0
+"""Of the voltages between layers, where there are several hidden ones; else there is none."""
+RATE, BIAS_RATE = 0.02, 0.01
 
 
-@dataclass(frozen=True)
-class Depth:
-    """What depends on how many hidden layers there are."""
-
-    amplification: float
-    """Of the voltages between layers."""
-    rate: float
-    """Of Adam, at the start."""
-
-
-SHALLOW, DEEP = Depth(amplification=1.0, rate=0.02), Depth(amplification=4.0, rate=0.04)
-"""With one hidden layer, and with more."""
-
-
-def depth_of(hidden: Sequence[int]) -> Depth:
-    """Return what was chosen for so many hidden layers."""
-    return DEEP if len(hidden) > 1 else SHALLOW
+def amplification_of(hidden: Sequence[int]) -> float:
+    """Return what voltages are multiplied with between the layers of a circuit."""
+    return DEEP_AMPLIFICATION if len(hidden) > 1 else 1.0
 
 
 def circuit(
@@ -44,13 +31,15 @@ def circuit(
     return circuit_of(
         (inputs, *hidden, outputs),
         input_amplification=input_amplification,
-        amplification=depth_of(hidden).amplification if amplification is None else amplification,
+        amplification=amplification_of(hidden) if amplification is None else amplification,
         total=total,
         g_min=g_min,
     )
 
 
-def settings(params: Params, epochs: int, batch_size: int, seed: int, rate: float) -> Training:
+def settings(
+    params: Params, epochs: int, batch_size: int, seed: int, rate: float = RATE
+) -> Training:
     """Return how it is trained: a conductance changes in proportion to the mean of its block."""
     rates = {
         name: float(block.mean()) if name in params.network.squares else BIAS_RATE

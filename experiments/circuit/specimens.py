@@ -9,7 +9,7 @@ import numpy as np
 from engine import Network, Params, Relaxation, Training, evaluate, fit, initial_params
 from engine.backend import Backend
 from experiments.circuit.mismatch import Mismatch, MismatchedCircuit, draw_mismatch
-from experiments.circuit.recipe import TOTAL, circuit, depth_of, settings
+from experiments.circuit.recipe import TOTAL, circuit, settings
 from experiments.tasks import Split, Task
 
 LARGEST = 5.0
@@ -81,9 +81,7 @@ class Study:
         self.seed, self._most = seed, design.largest(task)
         self.network = design.network(task)
         self._start = initial_params(self.network, np.random.default_rng(seed))
-        self._training: Training = settings(
-            self._start, design.epochs, design.batch_size, seed, depth_of(design.hidden).rate
-        )
+        self._training: Training = settings(self._start, design.epochs, design.batch_size, seed)
         self.ideal: Params | None = None
 
     def train_ideally(self, watch: Watch | None = None) -> None:

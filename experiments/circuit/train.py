@@ -19,12 +19,12 @@ from adapters.spice_netlist import Parts
 from engine import Backend, Network, NumbaBackend, evaluate, fit, initial_params, save
 from engine.learning.run import Epoch
 from experiments.circuit.recipe import (
-    DEEP,
+    DEEP_AMPLIFICATION,
     INPUT_AMPLIFICATION,
-    SHALLOW,
+    RATE,
     TOTAL,
+    amplification_of,
     circuit,
-    depth_of,
     settings,
 )
 from experiments.machine import describe_machine
@@ -51,17 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--epochs", type=positive, default=20, metavar="N", help="passes over the data (20)")
     add("--batch-size", type=positive, default=32, metavar="N", help="samples of an update (32)")
     add("--samples", type=positive, metavar="N", help="train on so many samples alone")
-    add(
-        "--rate",
-        type=positive_number,
-        metavar="R",
-        help=f"of Adam ({SHALLOW.rate:g}; with several hidden layers {DEEP.rate:g})",
-    )
+    add("--rate", type=positive_number, default=RATE, metavar="R", help=f"of Adam ({RATE:g})")
     add(
         "--amplification",
         type=positive_number,
         metavar="A",
-        help=f"between layers ({SHALLOW.amplification:g}; with several {DEEP.amplification:g})",
+        help=f"between layers (1; with several hidden layers {DEEP_AMPLIFICATION:g})",
     )
     add(
         "--input-amplification",
@@ -89,9 +84,8 @@ def run(options: argparse.Namespace) -> int:
     """Train with each seed, print and write what came out."""
     console, task = make_console(), find_task(options.task)
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
-    depth = depth_of(options.hidden)
-    options.amplification = options.amplification or depth.amplification
-    options.rate = options.rate or depth.rate
+    if options.amplification is None:
+        options.amplification = amplification_of(options.hidden)
     parts = {name: getattr(options, name) for name in PARTS}
     prepare_output(options.out, RECORD, *(f"circuit-{seed}.npz" for seed in seeds))
     records = []

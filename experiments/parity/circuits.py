@@ -44,7 +44,7 @@ class CircuitSettings:
     hidden: tuple[int, ...] = (64,)
     epochs: int = 20
     batch_size: int = 32
-    lr: float = recipe.SHALLOW.rate
+    lr: float = recipe.RATE
     input_amplification: float = recipe.INPUT_AMPLIFICATION
     total: float = recipe.TOTAL
     data: str = ""
@@ -58,7 +58,7 @@ class CircuitSettings:
 CHOSEN = {
     "digits": CircuitSettings((128,)),
     "mnist": CircuitSettings((512,), epochs=10),
-    "fashion_mnist": CircuitSettings((512, 256), epochs=6, lr=recipe.DEEP.rate),
+    "fashion_mnist": CircuitSettings((512, 256), epochs=8),
 }
 """Of other tasks it is what `CircuitSettings` has."""
 
