@@ -15,7 +15,7 @@ from experiments.options import EXIT_CODES, command_parser, parse
 from experiments.shell import guarded, make_console
 from experiments.tasks import TaskError
 
-COMMANDS = ("train", "spice", "transient", "draw", "verilog")
+COMMANDS = ("train", "spice", "transient", "draw", "agree", "verilog")
 """The modules there may be."""
 
 
