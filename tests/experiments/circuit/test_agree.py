@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from adapters import spice_netlist
+from engine import load
 from experiments.circuit import agree
 from experiments.circuit.__main__ import main
 from hw_sim.rtl import simulation
@@ -31,6 +32,8 @@ def test_engine_circuit_and_words_agree(tmp_path: Path, capsys: pytest.CaptureFi
         if "Verilog" in str(row["compared"]):
             assert row["found"] == 0
             assert "of 2," in str(row["note"])
+    assert main(["draw", str(tmp_path / "circuit-2-4-2.cir")]) == 0
+    assert load(tmp_path / "circuit-2-4-2.npz")[0].network.sizes["outputs"] == 2
     assert "| looped 3-8-2, exclusive or | simulated chip" in capsys.readouterr().out
 
 
