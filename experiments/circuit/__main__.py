@@ -17,7 +17,7 @@ from experiments.requirements import packages_needed
 from experiments.shell import guarded, make_console
 from experiments.tasks import TaskError
 
-COMMANDS = ("train", "spice", "transient", "spread", "draw", "verilog")
+COMMANDS = ("train", "spice", "transient", "spread", "draw", "agree", "verilog")
 """The modules there may be."""
 
 

@@ -11,24 +11,15 @@ import argparse
 import csv
 import io
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 from rich.console import Console
 
 from adapters.spice_netlist import Parts, SpiceError, check_circuit
-from adapters.spice_transient import (
-    Charging,
-    Waveform,
-    run_transient,
-    settling_time,
-    write_transient,
-)
-from engine import NumbaBackend, Params, Relaxation
-from engine.arrays import FloatArray
 from engine.learning.checkpoint import load
-from engine.model.continuous import trace
 from experiments.circuit.asked import add_circuit, parts_of, samples_of
+from experiments.circuit.watching import Conditions, Settling, Watch
 from experiments.circuit.waveform_plot import Course, draw_courses
 from experiments.machine import describe_machine
 from experiments.options import add_out, positive_number
@@ -40,28 +31,7 @@ from golden.metric import format_table
 
 GOAL = 0.01
 """Largest difference of two settling times, over that of the engine, with ideal diodes."""
-SETTLED = Relaxation(100_000, 1e-13, "sweeps")
-IN_TIME = 200_000
-WATCHED = 1.1
-"""How long a circuit is watched, over the time in which it settles a hundred times closer."""
 RECORD, PLOT, WAVES = "transient.json", "transient.png", "waveforms.csv"
-
-
-@dataclass(frozen=True)
-class Settling:
-    """How one sample settled in one phase; times in seconds, voltages in volts."""
-
-    sample: int
-    phase: str
-    spice_s: float
-    engine_s: float
-    time_constants: float
-    """That of the engine, in units of RC."""
-    largest_v: float
-    apart_v: float
-    """Largest difference of the two waveforms, at any time and node."""
-    end_v: float
-    """Largest distance of ngspice from the fixed point when it was last seen."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +55,14 @@ def run(options: argparse.Namespace) -> int:
     phases = ("free",) if y is None else ("free", "nudged")
     names = [f"{phase}-{k}.cir" for k in options.samples for phase in phases]
     prepare_output(options.out, RECORD, PLOT, WAVES, *names)
-    watch = _Watch(params, parts, options, console)
+
+    def keep(name: str, text: str) -> None:
+        write_text(options.out / name, text)
+        console.print(f"Written: {options.out / name}; it runs in ngspice ...", soft_wrap=True)
+
+    watch = Watch(
+        params, Conditions(options.capacitance, options.fraction, options.beta), keep, parts
+    )
     courses, found = [], []
     for row, sample in enumerate(options.samples):
         for course, settling in watch.phases(sample, x[row], None if y is None else y[row]):
@@ -93,80 +70,6 @@ def run(options: argparse.Namespace) -> int:
             found.append(settling)
     _write(options, courses, found)
     return _judge(found, parts, options, console)
-
-
-class _Watch:
-    """A circuit, and how it is watched."""
-
-    def __init__(
-        self, params: Params, parts: Parts, options: argparse.Namespace, console: Console
-    ) -> None:
-        self._params, self._parts, self._console = params, parts, console
-        self._backend, self._out = NumbaBackend(params.network, params), options.out
-        self._capacitance_f, self._fraction = options.capacitance, options.fraction
-        self._beta = options.beta
-
-    def phases(
-        self, sample: int, x: FloatArray, y: FloatArray | None
-    ) -> list[tuple[Course, Settling]]:
-        """Return the free phase and, with a target, the nudged one, which begins where it ends."""
-        begin = np.zeros(self._params.network.units)
-        free, final = self._phase(f"free-{sample}", sample, (x, None, 0.0), begin)
-        if y is None:
-            return [free]
-        return [free, self._phase(f"nudged-{sample}", sample, (x, y, self._beta), final)[0]]
-
-    def _phase(
-        self,
-        name: str,
-        sample: int,
-        held: tuple[FloatArray, FloatArray | None, float],
-        begin: FloatArray,
-    ) -> tuple[tuple[Course, Settling], FloatArray]:
-        """Return the course of one phase, how it settled, and the fixed point."""
-        x, y, beta = held
-        final, units = self._settled(held, begin)
-        charging = Charging(self._capacitance_f, WATCHED * units * self._capacitance_f)
-        nudge = None if y is None else (y, beta)
-        text = write_transient(self._params, x, charging, nudge, begin, self._parts)
-        write_text(self._out / f"{name}.cir", text)
-        told = f"Written: {self._out / name}.cir; it runs in ngspice ..."
-        self._console.print(told, soft_wrap=True)
-        spice = run_transient(text, self._params.network)
-        at, targets = spice.times_s / charging.unit_s, None if y is None else y[None]
-        states = trace(self._params, x[None], at, targets, beta, begin[None])[:, 0]
-        engine = Waveform(spice.times_s, states)
-        course = Course(f"sample {sample}, {name.split('-')[0]}", spice, engine)
-        # Other parts have an equilibrium of their own, which is where they end.
-        end = final if self._parts == Parts() else spice.voltages[-1]
-        settled_s = settling_time(engine, begin, final, self._fraction)
-        settling = Settling(
-            sample,
-            name.split("-")[0],
-            settling_time(spice, begin, end, self._fraction),
-            settled_s,
-            settled_s / charging.unit_s,
-            float(np.abs(states).max()),
-            float(np.abs(spice.voltages - states).max()),
-            float(np.abs(spice.voltages[-1] - final).max()),
-        )
-        return (course, settling), final
-
-    def _settled(
-        self, held: tuple[FloatArray, FloatArray | None, float], begin: FloatArray
-    ) -> tuple[FloatArray, float]:
-        """Return the fixed point, and when the circuit is a hundred times nearer than asked."""
-        x, y, beta = held
-        clamped = self._backend.clamp(x[None], None if y is None else y[None])
-        fixed = self._backend.settle(clamped, beta, SETTLED)
-        final = fixed.state[0]
-        near = self._fraction / 100 * max(float(np.abs(final - begin).max()), 1e-9)
-        in_time = Relaxation(IN_TIME, near, "ode")
-        moved = self._backend.settle(clamped, beta, in_time, begin[None])
-        if not (fixed.converged.all() and moved.converged.all()):
-            raise SpiceError(f"the engine finds no equilibrium to compare: {moved.summary()}.")
-        assert moved.times is not None
-        return final, float(moved.times[0])
 
 
 def _judge(

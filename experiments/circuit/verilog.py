@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
     schedule.check(plan, len(x))
     design, folder = chip_files(plan), options.out / FOLDER
     prepare_output(folder, *design, TECHNOLOGY)
-    rehearsal = _rehearsed(plan, params, schedule, x, y, options.seed)
+    rehearsal = rehearsed(plan, params, schedule, x, y, options.seed)
     texts = design | rehearsal.bench_files()
     for name, text in texts.items():
         write_text(folder / name, text)
@@ -127,9 +127,10 @@ def run(options: argparse.Namespace) -> int:
 _WIDTHS = ("state_bits", "weight_bits", "accumulator_bits", "table_bits")
 
 
-def _rehearsed(
+def rehearsed(
     plan: Plan, params: Params, schedule: Schedule, x: FloatArray, y: FloatArray, seed: int
 ) -> Rehearsal:
+    """Return what a chip does that learns the samples before and after an update from outside."""
     """Learn the samples alone, take an update from outside, and learn them again."""
     rehearsal = Rehearsal(plan, params, schedule)
     update = np.random.default_rng(seed).normal(0.0, ASKED, plan.network.size)
