@@ -158,7 +158,7 @@ def initial_case(
 def trained_case(case: Case, cap: float | None, name: str, drop: float | None = None) -> Case:
     """Train by EqProp until the loss has come down to `drop` at states that can be `REACHED`.
 
-    `cap` holds where the norm is known.
+    `cap` holds where the norm is known. Without one steps are followed, wherever they lead.
     """
     bound = has_cap(case.network)
     if drop is None:
@@ -180,7 +180,7 @@ def trained_case(case: Case, cap: float | None, name: str, drop: float | None = 
         first = report.cost if first is None else first
         if report.cost <= drop * first:
             found = Case(name, params, case.x, case.y)
-            if _is_reached(found):
+            if cap is None or _is_reached(found):
                 return found
     raise EngineError(f"the loss of '{case.name}' did not drop within {UPDATES} updates.")
 

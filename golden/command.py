@@ -30,7 +30,7 @@ from golden.cases import (
 )
 from golden.displacement import depth_sweep
 from golden.draws import stream
-from golden.fidelity import Reference, difference_gradient
+from golden.fidelity import CONVERGED, Reference, difference_gradient
 from golden.report import (
     GoldenSection,
     report_bias,
@@ -85,9 +85,10 @@ def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iter
             case = initial_case(name, network, stream(seed, f"{name}, stepped"))
             yield report_reference(case, backends, steps)
     factory = next(iter(backends.values()))
+    exact = partial(implicit_gradient, relaxation=CONVERGED)
     references: dict[str, Reference] = {
         "BPTT": partial(bptt_gradient, steps=REACHED.max_steps),
-        "implicit": implicit_gradient,
+        "implicit": exact,
         "finite differences": partial(_differences, factory),
     }
     cases, deep, starts = [], [], []
@@ -102,11 +103,11 @@ def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iter
     yield report_fidelity(cases, factory, references)
     del references["BPTT"]  # of many layers it takes as long as all the rest
     yield report_fidelity(deep, factory, references)
-    yield report_training(starts, CAP, factory, implicit_gradient)
-    yield report_bias([*cases, *deep], factory, implicit_gradient)
+    yield report_training(starts, CAP, factory, exact)
+    yield report_bias([*cases, *deep], factory, exact)
     shallow = [n for n, net in networks.items() if net.linear and n not in deep_networks()]
     drawn = [initial_case(n, networks[n], stream(seed, f"{n}, rounding")) for n in shallow]
-    yield report_rounding(drawn, factory, implicit_gradient)
+    yield report_rounding(drawn, factory, exact)
     # Large states of a calibrated start settle to a rounding of theirs, not of one.
     trusted = partial(implicit_gradient, relaxation=Relaxation(2000, 1e-9))
     yield report_depth(depth_sweep(seed, factory, trusted))

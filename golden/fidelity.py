@@ -23,8 +23,10 @@ from golden.directions import symmetric_basis
 Reference: TypeAlias = Callable[[Network, Params, FloatArray, FloatArray], FloatArray]
 """The gradient of the mean cost, `(network.size,)`, from `network, params, x, y`."""
 
-CONVERGED = Relaxation(max_steps=5000, tolerance=1e-14)
-"""A few roundings in float64: an error of the gradient is then one of the estimator."""
+CONVERGED = Relaxation(max_steps=5000, tolerance=1e-13)
+"""What rounding leaves of a step in float64: eps times the terms of a drive, some twenty, of sizes
+up to twenty after training. With less, states flicker in their last bits for ever. A gradient is
+then off by `tolerance / ((1 - cap) beta)`, 2e-10 at `BETA`: an error is one of the estimator."""
 BETA = 0.01
 """The largest nudge of a comparison; a case that it biases too much is nudged less."""
 LARGEST_ERROR = 1e-3
@@ -34,10 +36,13 @@ LEAST_COSINE = 0.9999
 BIAS = LARGEST_ERROR / 10
 ATTEMPTS = 6
 """Nudges that are tried. From the second on the leading order predicts the next one, and each may
-be a tenth of the one before: down to 1e-8, where rounding, 1e-14 / beta, is no smaller than a bias
-could be."""
+be a tenth of the one before: down to 1e-8, where rounding is no smaller than a bias may be."""
 DIFFERENCE_STEP = 1e-4
-"""Balances the error of a central difference, O(step^2), and of the loss, O(1e-14 / step)."""
+"""Balances the error of a central difference, O(step^2), and of the loss, O(1e-13 / step)."""
+
+
+class UnsettledError(EngineError):
+    """Phases did not reach the equilibria between which an estimate is a gradient."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ def eqprop_gradient(
     gradient = np.zeros(backend.network.size)
     report = estimate(backend, backend.clamp(x, y), estimator, gradient, CONVERGED)
     if report.unsettled > 0.0:
-        raise EngineError(
+        raise UnsettledError(
             f"{report.unsettled:.1%} of the samples of all phases did not settle within "
             f"{CONVERGED.max_steps} steps: their estimate says nothing about the estimator."
         )
