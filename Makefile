@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help parity vision hardware verify test check bench against fuzz mutants tree clean
+.PHONY: help parity vision hardware verify test check bench against fuzz mutants tables tree clean
 help:            ## Show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -23,11 +23,12 @@ verify: $(READY) ## Establish every claim of the project again
 test: $(READY)   ## Run the tests, on all cores
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
-check: $(READY)  ## ruff, mypy --strict and the import contracts
+check: $(READY)  ## ruff, mypy --strict, the import contracts, and tables against their results
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m experiments.tables --check
 
 bench: $(READY)  ## Measure the speed of the engine as ratios
 	$(BIN)/python -m experiments.benchmark $(ARGS)
@@ -40,6 +41,9 @@ fuzz: $(READY)   ## Hunt for networks that do not behave as theory says, for fiv
 
 mutants: $(READY) ## Make small faults in the code and list those that no test notices
 	$(BIN)/python -m experiments.mutants $(ARGS)
+
+tables: $(READY) ## Measure the tables of the pages anew, for hours, or ARGS="parity vision" alone
+	$(BIN)/python -m experiments.tables $(ARGS)
 
 tree: $(READY)   ## Write docs/tree.md, the list of all files
 	$(BIN)/python -m experiments.tree
