@@ -9,7 +9,7 @@ from engine.arrays import FloatArray
 from engine.backend import Backend
 from engine.errors import EngineError
 from engine.learning.estimator import SAFE_NUDGE, named_estimator
-from golden.fidelity import UnsettledError, compare_gradients, eqprop_gradient
+from golden.fidelity import compare_gradients, eqprop_gradient
 
 ORDERS = {"one_sided": (1, 0.1), "centered": (2, 0.1), "four_point": (4, 0.4)}
 """Theoretical order of every estimator, and how far a measured slope may lie from it."""
@@ -65,20 +65,9 @@ def telling_betas(bias: Callable[[float], float], order: int, curvature: float) 
 
     Above the range the next terms of the series bend the slope, below it rounding does. How large
     beta may be differs by orders of magnitude between estimators and networks, so the bias at one
-    beta says where it will be `TOP_BIAS`. Beyond `0.5 / curvature` a phase could turn unstable;
-    where the energy has several minima it may lose its own before, and the range ends below.
+    beta says where it will be `TOP_BIAS`. Beyond `0.5 / curvature` a phase could turn unstable.
     """
     pilot = SAFE_NUDGE / max(curvature, 1.0)
     top = pilot * (TOP_BIAS / bias(pilot)) ** (1 / order)
     top = min(top, 0.5 / max(curvature, 0.1))
-    while top > pilot and not _settles(bias, top):
-        top = max(top / 2, pilot)
     return [float(beta) for beta in np.geomspace(top / RANGE, top, BETAS)]
-
-
-def _settles(bias: Callable[[float], float], beta: float) -> bool:
-    try:
-        bias(beta)
-    except UnsettledError:
-        return False
-    return True

@@ -41,10 +41,6 @@ DIFFERENCE_STEP = 1e-4
 """Balances the error of a central difference, O(step^2), and of the loss, O(1e-13 / step)."""
 
 
-class UnsettledError(EngineError):
-    """Phases did not reach the equilibria between which an estimate is a gradient."""
-
-
 @dataclass(frozen=True)
 class Fidelity:
     """Agreement of an estimated gradient with one reference; `beta` where it was chosen for it."""
@@ -115,11 +111,18 @@ def compare_gradients(name: str, estimated: FloatArray, trusted: FloatArray) -> 
 def eqprop_gradient(
     backend: Backend, x: FloatArray, y: FloatArray, estimator: Estimator
 ) -> FloatArray:
-    """Estimate the gradient of the mean cost on converged phases, `(network.size,)`."""
-    gradient = np.zeros(backend.network.size)
-    report = estimate(backend, backend.clamp(x, y), estimator, gradient, CONVERGED)
+    """Estimate the gradient of the mean cost on converged phases, `(network.size,)`.
+
+    The tolerance of a nudged phase is scaled with beta. A state can not follow it below what
+    rounding leaves, so there it is as large as it was; a displacement can.
+    """
+    gradient, nudged = np.zeros(backend.network.size), CONVERGED
+    if not backend.displaces:
+        least = min(abs(beta) for beta, _ in estimator if beta != 0.0)
+        nudged = replace(CONVERGED, tolerance=CONVERGED.tolerance / least)
+    report = estimate(backend, backend.clamp(x, y), estimator, gradient, CONVERGED, nudged)
     if report.unsettled > 0.0:
-        raise UnsettledError(
+        raise EngineError(
             f"{report.unsettled:.1%} of the samples of all phases did not settle within "
             f"{CONVERGED.max_steps} steps: their estimate says nothing about the estimator."
         )

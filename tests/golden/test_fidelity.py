@@ -85,6 +85,24 @@ def test_the_nudge_that_fits_is_the_largest_that_biases_little(
     assert tried[::2] == pytest.approx([2 * half for half in tried[1::2]])
 
 
+@pytest.mark.parametrize(("displaces", "tolerance"), [(True, 1e-13), (False, 1e-13 / 0.002)])
+def test_states_are_asked_for_no_more_than_rounding_leaves(
+    displaces: bool, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an estimate scales with beta is then as it is in the free phase."""
+    asked = []
+    kept = fidelity.estimate
+    monkeypatch.setattr(
+        fidelity, "estimate", lambda *given: asked.extend(given[4:]) or kept(*given)
+    )
+    monkeypatch.setattr(NumbaBackend, "displaces", displaces)
+    case = make_case("looped")
+    pairs = ((-0.004, -1 / 0.006), (0.002, 1 / 0.006))
+    eqprop_gradient(case.build(NumbaBackend), case.x, case.y, pairs)
+    free, nudged = asked
+    assert (free.tolerance, nudged.tolerance) == (1e-13, pytest.approx(tolerance))
+
+
 def test_an_estimate_that_only_rounds_has_no_fitting_nudge(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     monkeypatch.setattr(fidelity, "eqprop_gradient", lambda *_: rng.standard_normal(4))
