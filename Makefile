@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help parity vision hardware verify test check bench against fuzz mutants docs wheel tree clean
+.PHONY: help parity vision hardware verify test check bench against fuzz mutants tables docs wheel tree clean
 help:            ## Show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -23,11 +23,12 @@ verify: $(READY) ## Establish every claim of the project again
 test: $(READY)   ## Run the tests, on all cores
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
-check: $(READY)  ## ruff, mypy --strict and the import contracts
+check: $(READY)  ## ruff, mypy --strict, the import contracts, and tables against their results
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m experiments.tables --check
 
 bench: $(READY)  ## Measure the speed of the engine as ratios
 	$(BIN)/python -m experiments.benchmark $(ARGS)
@@ -55,6 +56,9 @@ wheel: $(READY)  ## Install the wheel in a clean environment and use it from ano
 	  env/bin/settle $$name --help >/dev/null || exit 1; done
 	cd build/wheel && env/bin/settle fuzz --minutes 1 | grep -q 'settle\[dev\]'
 	cd build/wheel && env/bin/settle playground --out page && env/bin/settle parity --quick --out parity
+
+tables: $(READY) ## Measure the tables of the pages anew, for hours, or ARGS="parity vision" alone
+	$(BIN)/python -m experiments.tables $(ARGS)
 
 tree: $(READY)   ## Write docs/tree.md, the list of all files
 	$(BIN)/python -m experiments.tree

@@ -16,7 +16,7 @@ ORDERS = {"one_sided": (1, 0.1), "centered": (2, 0.1), "four_point": (4, 0.4)}
 TOP_BIAS = 1e-4
 """Relative error at the top of the range of beta: well inside the leading order."""
 RANGE = 4.0
-"""Top over bottom: there a bias of order 4 is 4e-7, far above the rounding of 1e-14 / beta."""
+"""Top over bottom: there a bias of order 4 is 4e-7, far above the rounding of 1e-13 / beta."""
 BETAS = 5
 
 

@@ -37,10 +37,18 @@ SAMPLES = 6
 CAP = 0.95
 UNCAPPED = 1.5
 SETTLED = Relaxation(100, 1e-8)
+REACHED = Relaxation(400, 1e-9)
+"""How far a trained network has to come from the start. At the cap it does, `0.95^400 = 1.2e-9`;
+without one training passes states at which an equilibrium is about to be lost, from which a step
+hardly moves and where there is no gradient to judge. It is also what references unroll."""
 RATE = 0.01
+BIAS_SCALE = 0.1
 UPDATES = 2000
 DROP = 0.3
 """Training stops when the loss has come down to this share of what it was."""
+UNBOUND_DROP = 0.5
+"""The same for networks without a known norm. As these go on, units saturate and equilibria merge
+or are lost, along the exact gradient too, so that some batches cannot be learned further."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,7 @@ def deep_networks() -> dict[str, Network]:
     """Return convolutions of one to seven layers, which are judged as they start.
 
     Under the cap signals fade layer by layer. A read-out that has learned to hear them is so steep
-    that `BETA` is no small nudge: what would be judged is the bias, not the engine.
+    that a nudge it biases little is lost in rounding.
     """
     channels = (2, 1, 2, 1, 2, 1, 2)
     return {
@@ -121,26 +129,40 @@ def deep_networks() -> dict[str, Network]:
 
 def smooth_networks() -> dict[str, Network]:
     """Return those without kinks: a nudge that crosses a kink has no order of bias."""
-    return {
-        name: network
-        for name, network in judged_networks().items()
-        if all(layer.activation == "tanh" for layer in network.layers)
-    }
+    return {name: network for name, network in judged_networks().items() if _is_smooth(network)}
+
+
+def _is_smooth(network: Network) -> bool:
+    return all(layer.activation == "tanh" for layer in network.layers)
 
 
 def initial_case(
     name: str, network: Network, rng: np.random.Generator, norm: float | None = None
 ) -> Case:
-    """Draw a batch and starting parameters, with the recurrent coupling scaled to `norm`."""
+    """Draw a batch and starting parameters, with the recurrent coupling scaled to `norm`.
+
+    Where units have kinks, so are the biases, which start at zero: a unit that hears nothing from
+    any other would lie on its kink, where the loss has a slope to each side and no gradient.
+    """
     params = initial_params(network, rng, np.float64)
+    if not _is_smooth(network):
+        for block in params.values():
+            if not block.any():
+                block[...] = BIAS_SCALE * rng.standard_normal(block.shape)
     if norm is not None:
         scale_recurrent(params, norm)
     x = draw_inputs(network, rng, SAMPLES)
     return Case(name, params, x, draw_targets(network, x, rng))
 
 
-def trained_case(case: Case, cap: float | None, name: str, drop: float = DROP) -> Case:
-    """Train by EqProp until the loss has come down to `drop`; `cap` holds where there is one."""
+def trained_case(case: Case, cap: float | None, name: str, drop: float | None = None) -> Case:
+    """Train by EqProp until the loss has come down to `drop` at states that can be `REACHED`.
+
+    `cap` holds where the norm is known. Without one steps are followed, wherever they lead.
+    """
+    bound = has_cap(case.network)
+    if drop is None:
+        drop = DROP if bound else UNBOUND_DROP
     backend = NumbaBackend(case.network, case.params)
     training = Training(
         beta=BETA,
@@ -148,7 +170,7 @@ def trained_case(case: Case, cap: float | None, name: str, drop: float = DROP) -
         nudged=SETTLED,
         optimizer=Adam(RATE),
         schedule="constant",
-        cap=None if cap is None or not has_cap(case.network) else SpectralCap(cap),
+        cap=SpectralCap(cap) if bound and cap is not None else None,
     )
     run = Run.start(case.network, Adam.moments, backend.dtype, seed=0)
     first = None
@@ -157,8 +179,15 @@ def trained_case(case: Case, cap: float | None, name: str, drop: float = DROP) -
         report = train_step(backend, case.x, case.y, training, run, total=1)
         first = report.cost if first is None else first
         if report.cost <= drop * first:
-            return Case(name, params, case.x, case.y)
+            found = Case(name, params, case.x, case.y)
+            if cap is None or _is_reached(found):
+                return found
     raise EngineError(f"the loss of '{case.name}' did not drop within {UPDATES} updates.")
+
+
+def _is_reached(case: Case) -> bool:
+    backend = case.build(NumbaBackend)
+    return bool(backend.settle(backend.clamp(case.x), relaxation=REACHED).converged.all())
 
 
 def scale_recurrent(params: Params, norm: float) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from adapters.torch_autograd import bptt_gradient, implicit_gradient
@@ -19,6 +18,7 @@ from engine.model.network import Network
 from engine.model.params import Params
 from golden.cases import (
     CAP,
+    REACHED,
     UNCAPPED,
     Case,
     Factory,
@@ -30,7 +30,7 @@ from golden.cases import (
 )
 from golden.displacement import depth_sweep
 from golden.draws import stream
-from golden.fidelity import Reference, difference_gradient
+from golden.fidelity import CONVERGED, Reference, difference_gradient
 from golden.report import (
     GoldenSection,
     report_bias,
@@ -47,8 +47,6 @@ BACKENDS: dict[str, Factory] = {
     "numba": NumbaBackend,
     "torch": partial(TorchBackend, device="cpu"),
 }
-UNROLLED_STEPS = 400
-"""Enough for backpropagation through time to reach the equilibrium at the cap."""
 STEPPED = ("looped", "layered, depth 3")
 """Networks that are printed step by step."""
 
@@ -79,7 +77,7 @@ def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iter
     networks = judged_networks()
     yield report_couplings(networks, seed)
     for name in STEPPED:
-        for case in _stepped_cases(name, networks[name], stream(seed, f"{name}, stepped")):
+        for case in _stepped_cases(name, networks[name], seed):
             yield from report_steps(case, backends, steps)
             yield report_reference(case, backends, steps)
     for name, network in networks.items():
@@ -87,9 +85,10 @@ def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iter
             case = initial_case(name, network, stream(seed, f"{name}, stepped"))
             yield report_reference(case, backends, steps)
     factory = next(iter(backends.values()))
+    exact = partial(implicit_gradient, relaxation=CONVERGED)
     references: dict[str, Reference] = {
-        "BPTT": partial(bptt_gradient, steps=UNROLLED_STEPS),
-        "implicit": implicit_gradient,
+        "BPTT": partial(bptt_gradient, steps=REACHED.max_steps),
+        "implicit": exact,
         "finite differences": partial(_differences, factory),
     }
     cases, deep, starts = [], [], []
@@ -104,21 +103,21 @@ def run_sections(backends: Mapping[str, Factory], steps: int, seed: int) -> Iter
     yield report_fidelity(cases, factory, references)
     del references["BPTT"]  # of many layers it takes as long as all the rest
     yield report_fidelity(deep, factory, references)
-    yield report_training(starts, CAP, factory, implicit_gradient)
-    yield report_bias([*cases, *deep], factory, implicit_gradient)
+    yield report_training(starts, CAP, factory, exact)
+    yield report_bias([*cases, *deep], factory, exact)
     shallow = [n for n, net in networks.items() if net.linear and n not in deep_networks()]
     drawn = [initial_case(n, networks[n], stream(seed, f"{n}, rounding")) for n in shallow]
-    yield report_rounding(drawn, factory, implicit_gradient)
+    yield report_rounding(drawn, factory, exact)
     # Large states of a calibrated start settle to a rounding of theirs, not of one.
     trusted = partial(implicit_gradient, relaxation=Relaxation(2000, 1e-9))
     yield report_depth(depth_sweep(seed, factory, trusted))
 
 
-def _stepped_cases(name: str, network: Network, rng: np.random.Generator) -> Iterator[Case]:
+def _stepped_cases(name: str, network: Network, seed: int) -> Iterator[Case]:
     """Yield the network with and without a cap on its recurrent norm, at the start and trained."""
     for norm, cap in ((CAP, CAP), (UNCAPPED, None)):
         label = f"{name}, {'capped' if cap else 'uncapped'} (norm {norm})"
-        start = initial_case(f"{label}, initial", network, rng, norm)
+        start = initial_case(f"{label}, initial", network, stream(seed, label), norm)
         yield start
         yield trained_case(start, cap, f"{label}, trained")
 

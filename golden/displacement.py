@@ -10,7 +10,7 @@ import numpy as np
 from engine.arrays import FloatArray
 from engine.backend import Backend
 from engine.equilibrium import Relaxation
-from engine.errors import NudgeWarning
+from engine.errors import EngineError, NudgeWarning
 from engine.learning.estimator import Estimator, centered, estimate, one_sided
 from engine.learning.scale import START, calibrated
 from engine.learning.spectral import AUTO_CAP
@@ -21,6 +21,7 @@ from golden.fidelity import Reference, compare_gradients
 
 BETAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 DEEPEST = 7
+DRAWS = 20
 DEEP_BETA = 1e-3
 LEAST_LAYER_COSINE = 0.999
 ROUNDING = 1e-4
@@ -82,20 +83,29 @@ class DepthCosines:
         return min(self.displaced) >= LEAST_LAYER_COSINE
 
 
-def deep_case(depth: int, seed: int) -> Case:
-    """Draw a convolutional network of so many layers, its blocks just below their cap."""
+def living_case(depth: int, seed: int, trusted: Reference) -> tuple[Case, FloatArray]:
+    """Draw a convolutional network of so many layers, its blocks just below their cap.
+
+    Return its exact gradient, too. Where all relus of a layer are off for every sample, those below
+    have none to be right about: such a network is drawn again.
+    """
     network = conv_net((5, 5, 2), (3,) * depth, 3, stride=1)
-    case = initial_case(f"depth {depth}", network, stream(seed, f"depth {depth}"))
-    return replace(case, params=calibrated(case.params, case.x))
+    rng = stream(seed, f"depth {depth}")
+    for _ in range(DRAWS):
+        case = initial_case(f"depth {depth}", network, rng)
+        case = replace(case, params=calibrated(case.params, case.x))
+        exact = trusted(network, case.params, case.x, case.y)
+        if all(exact[network.blocks[f"W_{k + 1}"].span].any() for k in range(depth)):
+            return case, exact
+    raise EngineError(f"{DRAWS} networks of {depth} layers have a layer that nothing passes.")
 
 
 def measure_depth(
     depth: int, seed: int, factory: Factory, trusted: Reference, sweeps: int = NUDGED_SWEEPS
 ) -> DepthCosines:
     """Compare layer by layer in float32, after so many nudged sweeps, with one small nudge."""
-    case = deep_case(depth, seed)
+    case, exact = living_case(depth, seed, trusted)
     network = case.network
-    exact = trusted(network, case.params, case.x, case.y)
     backend = case.build(factory, np.float32)
     free = Relaxation(FREE_SWEEPS, 0.0, "sweeps")
     nudged = Relaxation(sweeps, 0.0, "sweeps")

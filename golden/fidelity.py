@@ -5,7 +5,7 @@ central difference of the loss along directions that keep lateral blocks symmetr
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -23,22 +23,32 @@ from golden.directions import symmetric_basis
 Reference: TypeAlias = Callable[[Network, Params, FloatArray, FloatArray], FloatArray]
 """The gradient of the mean cost, `(network.size,)`, from `network, params, x, y`."""
 
-CONVERGED = Relaxation(max_steps=5000, tolerance=1e-14)
-"""A few roundings in float64: an error of the gradient is then one of the estimator."""
+CONVERGED = Relaxation(max_steps=5000, tolerance=1e-13)
+"""What rounding leaves of a step in float64: eps times the terms of a drive, some twenty, of sizes
+up to twenty after training. With less, states flicker in their last bits for ever. A gradient is
+then off by `tolerance / ((1 - cap) beta)`, 2e-10 at `BETA`: an error is one of the estimator."""
 BETA = 0.01
-LEAST_COSINE = 0.9999
+"""The largest nudge of a comparison; a case that it biases too much is nudged less."""
 LARGEST_ERROR = 1e-3
+"""The bias may be a tenth of it; what is left is room for the errors of the references."""
+LEAST_COSINE = 0.9999
+"""Asked beside the error, which leaves `1 - error^2 / 2` and more."""
+BIAS = LARGEST_ERROR / 10
+ATTEMPTS = 6
+"""Nudges that are tried. From the second on the leading order predicts the next one, and each may
+be a tenth of the one before: down to 1e-8, where rounding is no smaller than a bias may be."""
 DIFFERENCE_STEP = 1e-4
-"""Balances the error of a central difference, O(step^2), and of the loss, O(1e-14 / step)."""
+"""Balances the error of a central difference, O(step^2), and of the loss, O(1e-13 / step)."""
 
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Agreement of an estimated gradient with one reference."""
+    """Agreement of an estimated gradient with one reference; `beta` where it was chosen for it."""
 
     reference: str
     cosine: float
     relative_error: float
+    beta: float | None = None
 
     @property
     def passed(self) -> bool:
@@ -53,12 +63,38 @@ def measure_fidelity(
     references: Mapping[str, Reference],
     estimator: Estimator | None = None,
 ) -> tuple[Fidelity, ...]:
-    """Compare the estimate on converged phases with every reference; centered by default."""
-    estimated = eqprop_gradient(backend, x, y, estimator or centered(BETA))
+    """Compare the estimate on converged phases with every reference.
+
+    Without an estimator it is the centered one, with the nudge that fits.
+    """
+    beta = fitting_beta(backend, x, y) if estimator is None else None
+    estimated = eqprop_gradient(backend, x, y, estimator or centered(beta or BETA))
     return tuple(
-        compare_gradients(name, estimated, reference(backend.network, backend.params, x, y))
+        replace(
+            compare_gradients(name, estimated, reference(backend.network, backend.params, x, y)),
+            beta=beta,
+        )
         for name, reference in references.items()
     )
+
+
+def fitting_beta(backend: Backend, x: FloatArray, y: FloatArray) -> float:
+    """Return a nudge of at most `BETA` that biases the centered estimate by at most `BIAS`.
+
+    The estimate is `g(beta) = g + c beta^2 + O(beta^4)`, so `4/3 |g(beta) - g(beta / 2)|` is its
+    bias, whatever `g` is: no reference is asked, and an estimate of something else than the
+    gradient stays wrong with any nudge. A bias counts relative to the gradient. Where signals fade
+    on their way, or the samples of a batch cancel, little is left of that, and a nudge of the usual
+    size is too large.
+    """
+    beta = BETA
+    for _ in range(ATTEMPTS):
+        whole, half = (eqprop_gradient(backend, x, y, centered(size)) for size in (beta, beta / 2))
+        bias = 4 / 3 * float(np.linalg.norm(whole - half) / np.linalg.norm(half))
+        if bias <= BIAS:
+            return beta
+        beta *= max(0.1, 0.9 * (BIAS / bias) ** 0.5)
+    raise EngineError(f"no nudge down to {beta:.1e} biases the estimate by less than {BIAS:g}.")
 
 
 def compare_gradients(name: str, estimated: FloatArray, trusted: FloatArray) -> Fidelity:
@@ -75,9 +111,16 @@ def compare_gradients(name: str, estimated: FloatArray, trusted: FloatArray) -> 
 def eqprop_gradient(
     backend: Backend, x: FloatArray, y: FloatArray, estimator: Estimator
 ) -> FloatArray:
-    """Estimate the gradient of the mean cost on converged phases, `(network.size,)`."""
-    gradient = np.zeros(backend.network.size)
-    report = estimate(backend, backend.clamp(x, y), estimator, gradient, CONVERGED)
+    """Estimate the gradient of the mean cost on converged phases, `(network.size,)`.
+
+    The tolerance of a nudged phase is scaled with beta. A state can not follow it below what
+    rounding leaves, so there it is as large as it was; a displacement can.
+    """
+    gradient, nudged = np.zeros(backend.network.size), CONVERGED
+    if not backend.displaces:
+        least = min(abs(beta) for beta, _ in estimator if beta != 0.0)
+        nudged = replace(CONVERGED, tolerance=CONVERGED.tolerance / least)
+    report = estimate(backend, backend.clamp(x, y), estimator, gradient, CONVERGED, nudged)
     if report.unsettled > 0.0:
         raise EngineError(
             f"{report.unsettled:.1%} of the samples of all phases did not settle within "

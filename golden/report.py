@@ -26,6 +26,7 @@ from golden.displacement import (
 from golden.draws import stream
 from golden.fidelity import (
     BETA,
+    BIAS,
     LARGEST_ERROR,
     LEAST_COSINE,
     Reference,
@@ -113,15 +114,15 @@ def report_fidelity(
     for case in cases:
         for found in measure_fidelity(case.build(factory), case.x, case.y, references):
             cosine, error = f"{found.cosine:.9f}", f"{found.relative_error:.1e}"
-            rows.append((case.name, found.reference, cosine, error))
+            rows.append((case.name, found.reference, f"{found.beta:.1e}", cosine, error))
             if not found.passed:
                 failures.append(
                     f"gradient of {case.name} against {found.reference}: "
                     f"cosine {cosine}, relative error {error}"
                 )
     cosine, error = f"Cosine (>= {LEAST_COSINE})", f"Relative error (<= {LARGEST_ERROR:.0e})"
-    table = format_table(("Network", "Reference", cosine, error), rows)
-    title = f"Gradient of equilibrium propagation, centered, beta {BETA}, float64"
+    table = format_table(("Network", "Reference", "beta", cosine, error), rows)
+    title = f"Gradient of equilibrium propagation, centered, bias at most {BIAS:g}, float64"
     return GoldenSection(title, table, len(rows), tuple(failures))
 
 

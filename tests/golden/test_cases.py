@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from adapters.torch_autograd import implicit_gradient
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.readout import SquaredError
 from engine.couplings.skip import Skip
@@ -21,7 +22,8 @@ from golden.cases import (
     smooth_networks,
     trained_case,
 )
-from golden.fidelity import mean_cost
+from golden.draws import stream
+from golden.fidelity import compare_gradients, difference_gradient, mean_cost
 
 RECURRENT = [
     name for name, network in judged_networks().items() if network.recurrent and has_cap(network)
@@ -58,11 +60,52 @@ def test_training_without_a_cap_leaves_the_norm_above_one() -> None:
     assert recurrent_norm(trained_case(start, None, "trained").params) > 1.2
 
 
+@pytest.mark.parametrize("seed", [14, 18])
+def test_a_batch_that_saturates_a_transformer_is_learned_half(seed: int) -> None:
+    """The exact gradient, too, comes no further than to 37 % on one of them."""
+    name = "transformer, memories"
+    start = initial_case(name, smooth_networks()[name], stream(seed, f"{name}, trained"))
+    trained = trained_case(start, CAP, "trained")
+    losses = [mean_cost(case.build(NumbaBackend), case.x, case.y) for case in (start, trained)]
+    assert losses[1] <= cases.UNBOUND_DROP * losses[0] + 1e-6
+
+
 def test_training_that_gets_nowhere_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cases, "UPDATES", 2)
     start = initial_case("looped", judged_networks()["looped"], np.random.default_rng(0))
     with pytest.raises(EngineError, match="the loss of 'looped' did not drop within 2 updates"):
         trained_case(start, CAP, "trained")
+
+
+def test_no_unit_lies_on_its_kink() -> None:
+    """With biases of zero one of these does, on seed 3: central differences show half a slope."""
+    name = "resistive, amplified"
+    case = initial_case(name, judged_networks()[name], stream(3, f"{name}, rounding"))
+    assert all(block.any() for block in case.params.values())
+    exact = implicit_gradient(case.network, case.params, case.x, case.y)
+    differences = difference_gradient(case.build(NumbaBackend), case.x, case.y)
+    assert compare_gradients("differences", differences, exact).relative_error < 1e-6
+    smooth = initial_case("looped", judged_networks()["looped"], np.random.default_rng(0))
+    assert not smooth.params["b"].any()
+
+
+def test_what_trains_slowly_to_its_states_is_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = initial_case("looped", judged_networks()["looped"], np.random.default_rng(2))
+    asked = []
+
+    def reached(case: cases.Case) -> bool:
+        asked.append(mean_cost(case.build(NumbaBackend), case.x, case.y))
+        return len(asked) == 3
+
+    monkeypatch.setattr(cases, "_is_reached", reached)
+    trained = trained_case(start, CAP, "trained")
+    assert len(asked) == 3
+    assert asked[2] == mean_cost(trained.build(NumbaBackend), trained.x, trained.y)
+    monkeypatch.undo()
+    slow = initial_case("looped", judged_networks()["looped"], np.random.default_rng(2), 1.0)
+    slow.params["W_rec"][...] = -np.eye(10)  # turns from side to side for very long
+    assert cases._is_reached(trained)
+    assert not cases._is_reached(slow)
 
 
 def test_the_judged_networks_are_of_every_kind() -> None:

@@ -10,16 +10,20 @@ from engine.errors import EngineError
 from engine.learning.estimator import Estimator, centered, one_sided
 from engine.model.builders import layered, looped_mlp
 from engine.model.params import Params, initial_params
-from golden import bias
+from golden import bias, fidelity
 from golden.bias import ORDERS, BiasOrder, measure_bias_order
 from golden.cases import CAP, Case, deep_networks, initial_case, smooth_networks, trained_case
 from golden.directions import random_directions, symmetric_basis
+from golden.draws import stream
 from golden.fidelity import (
+    BETA,
+    BIAS,
     Fidelity,
     compare_gradients,
     difference_gradient,
     directional_derivatives,
     eqprop_gradient,
+    fitting_beta,
     mean_cost,
     measure_fidelity,
 )
@@ -61,6 +65,71 @@ def test_estimate_has_the_gradient_of_every_reference(name: str, state: str) -> 
     assert [one.reference for one in found] == list(references)
     for one in found:
         assert one.passed, one
+
+
+@pytest.mark.parametrize("constant", [0.5, 26.0, 19000.0, 1e8])
+def test_the_nudge_that_fits_is_the_largest_that_biases_little(
+    constant: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact, bent = np.array([3.0, 4.0]), 5.0 * np.array([0.6, -0.8])
+    tried = []
+
+    def estimated(backend: object, x: object, y: object, pairs: Estimator) -> FloatArray:
+        tried.append(pairs[-1][0])
+        return exact + constant * tried[-1] ** 2 * bent
+
+    monkeypatch.setattr(fidelity, "eqprop_gradient", estimated)
+    beta = fitting_beta(None, np.ones(1), np.ones(1))
+    assert beta == BETA or constant * beta**2 > 0.5 * BIAS
+    assert constant * beta**2 <= 1.001 * BIAS
+    assert tried[::2] == pytest.approx([2 * half for half in tried[1::2]])
+
+
+@pytest.mark.parametrize(("displaces", "tolerance"), [(True, 1e-13), (False, 1e-13 / 0.002)])
+def test_states_are_asked_for_no_more_than_rounding_leaves(
+    displaces: bool, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an estimate scales with beta is then as it is in the free phase."""
+    asked = []
+    kept = fidelity.estimate
+    monkeypatch.setattr(
+        fidelity, "estimate", lambda *given: asked.extend(given[4:]) or kept(*given)
+    )
+    monkeypatch.setattr(NumbaBackend, "displaces", displaces)
+    case = make_case("looped")
+    pairs = ((-0.004, -1 / 0.006), (0.002, 1 / 0.006))
+    eqprop_gradient(case.build(NumbaBackend), case.x, case.y, pairs)
+    free, nudged = asked
+    assert (free.tolerance, nudged.tolerance) == (1e-13, pytest.approx(tolerance))
+
+
+def test_an_estimate_that_only_rounds_has_no_fitting_nudge(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(fidelity, "eqprop_gradient", lambda *_: rng.standard_normal(4))
+    with pytest.raises(EngineError, match=r"no nudge down to 1\.0e-08 biases the estimate"):
+        fitting_beta(None, np.ones(1), np.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "seed", "least"),
+    [("convolution, depth 6", "initial", 6, 1e-2), ("transformer", "trained", 2, 2e-3)],
+)
+def test_a_case_that_a_usual_nudge_biases_is_nudged_less(
+    name: str, state: str, seed: int, least: float
+) -> None:
+    rng = stream(seed, f"{name}, trained")
+    case = initial_case(name, smooth_networks()[name], rng)
+    if state == "trained":
+        case = trained_case(case, CAP, name, drop=0.3)
+    backend, references = case.build(NumbaBackend), {"implicit": implicit_gradient}
+    (usual,) = measure_fidelity(backend, case.x, case.y, references, centered(BETA))
+    (found,) = measure_fidelity(backend, case.x, case.y, references)
+    assert usual.relative_error > least
+    assert usual.beta is None
+    assert found.beta is not None
+    assert found.beta < BETA
+    # what was left to the references is not used by this one
+    assert found.relative_error <= 1.1 * BIAS
 
 
 @pytest.mark.parametrize("name", ["looped", "layered, depth 2"])

@@ -132,8 +132,8 @@ def test_a_gradient_is_held_to_every_reference() -> None:
     section = report_fidelity([_case()], NumbaBackend, references)
     assert section.checks == 2
     assert _rows(section) == [
-        ["small", "same", "1.000000000", "0.0e+00"],
-        ["small", "opposite", "-1.000000000", "2.0e+00"],
+        ["small", "same", "1.0e-02", "1.000000000", "0.0e+00"],
+        ["small", "opposite", "1.0e-02", "-1.000000000", "2.0e+00"],
     ]
     (failure,) = section.failures
     assert failure == (
@@ -220,6 +220,48 @@ def test_each_network_is_judged_once_by_the_reference(monkeypatch: pytest.Monkey
     both = [f"{name}, {moment}" for name in trained for moment in ("initial", "trained")]
     assert seen["fidelity"] == seen["bias"] == [*both, *(f"{name}, initial" for name in deep)]
     assert seen["training"] == [name for name in trained if "transformer" not in name]
+
+
+def test_a_network_that_is_added_leaves_the_draws_of_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of every part of the report that draws: parameters, inputs and targets, bit for bit."""
+    drawn: dict[tuple[str, str], bytes] = {}
+
+    def note(kind: str, *cases: Case) -> GoldenSection:
+        for case in cases:
+            content = b"".join(a.tobytes() for a in (case.params.theta, case.x, case.y))
+            drawn[kind, case.name] = content
+        return GoldenSection(kind, "", 0, ())
+
+    def forms(networks: dict[str, Network], seed: int) -> GoldenSection:
+        for name, network in networks.items():
+            checked = report.check_network(network, report.stream(seed, name))
+            drawn["couplings", name] = repr(checked).encode()
+        return GoldenSection("couplings", "", 0, ())
+
+    small = {"looped": LOOPED, "stack": STACK}
+    monkeypatch.setattr(command, "STEPPED", ("looped",))
+    monkeypatch.setattr(command, "report_couplings", forms)
+    monkeypatch.setattr(command, "report_steps", lambda case, *_: [note("steps", case)])
+    monkeypatch.setattr(command, "report_reference", lambda case, *_: note("judge", case))
+    for kind in ("fidelity", "training", "bias", "rounding"):
+        part = f"report_{kind}"
+        monkeypatch.setattr(command, part, lambda cases, *_, kind=kind: note(kind, *cases))
+    monkeypatch.setattr(command, "report_depth", lambda _: note("depth"))
+    found = []
+    for added in ({}, {"first": layered((2, 3, 2))}):
+        networks = added | small
+        monkeypatch.setattr(command, "judged_networks", lambda networks=networks: networks)
+        monkeypatch.setattr(command, "smooth_networks", lambda networks=networks: networks)
+        drawn.clear()
+        list(command.run_sections({"numba": NumbaBackend}, 2, 0))
+        found.append(dict(drawn))
+    before, after = found
+    assert len(before) > 12
+    assert len(set(before.values())) > 6
+    assert {key: after[key] for key in before} == before
+    assert any("first" in name for _, name in after.keys() - before.keys())
 
 
 def test_the_differences_of_the_command_are_those_of_its_backend() -> None:

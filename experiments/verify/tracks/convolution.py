@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-import numpy as np
-
 from adapters.torch_autograd import implicit_gradient
 from engine.arrays import FloatArray
 from engine.backend import Backend
@@ -31,6 +29,7 @@ from experiments.verify.torch_images import (
 from experiments.verify.track import Check, Finding, Size, Track, TrackSize
 from golden.cases import Case, initial_case, trained_case
 from golden.couplings import THRESHOLD
+from golden.draws import stream
 from golden.fidelity import LARGEST_ERROR, LEAST_COSINE, Fidelity, measure_fidelity
 
 CLAIM = (
@@ -140,9 +139,9 @@ def verify(size: Size) -> Finding:
 
 def measure_forms(seed: int) -> list[FormError]:
     """Hold every form of every coupling to torch."""
-    rng, found = np.random.default_rng(seed), []
+    found = []
     for name, given in COUPLINGS.items():
-        case = draw_case(name, *given, rng)
+        case = draw_case(name, *given, stream(seed, name))
         trusted = skip_by_torch(case) if name == SKIP else convolution_by_torch(case)
         for form, execute in EXECUTIONS.items():
             exchange = execute(case)
@@ -153,9 +152,8 @@ def measure_forms(seed: int) -> list[FormError]:
 
 def draw_cases(seed: int) -> Iterator[Case]:
     """Yield every small network at random weights and trained."""
-    rng = np.random.default_rng(seed)
     for name, network in NETWORKS.items():
-        start = initial_case(f"{name}, random", network, rng)
+        start = initial_case(f"{name}, random", network, stream(seed, name))
         yield start
         yield trained_case(start, CAP, f"{name}, trained")
 

@@ -32,6 +32,7 @@ from golden.displacement import (
     depth_sweep,
     measure_errors,
 )
+from golden.draws import stream
 
 CLAIM = (
     f"With nudged phases as displacements every layer of networks of 1 to {DEEPEST} layers gets "
@@ -83,9 +84,8 @@ def verify(size: Size) -> Finding:
     runs: list[DeepRun] = []
     for seed in seeds(size.seeds):
         depths += depth_sweep(seed, NumbaBackend, trusted_gradient, NUDGED_SWEEPS)
-        rng = np.random.default_rng(seed)
         for name, network in NETWORKS.items():
-            case = initial_case(name, network, rng)
+            case = initial_case(name, network, stream(seed, name))
             errors.append((name, measure_errors(case, NumbaBackend, implicit_gradient)))
         runs += [learn(kind, seed, size.amount) for kind in KINDS]
     return Finding(

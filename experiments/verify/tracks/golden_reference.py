@@ -20,6 +20,7 @@ from experiments.verify.track import Check, Finding, Size, Track, TrackSize
 from golden.cases import CAP, UNCAPPED, Case, Factory, initial_case, trained_case
 from golden.compare import THRESHOLDS, Comparison, compare_rules, compare_steps
 from golden.couplings import THRESHOLD, check_network
+from golden.draws import stream
 from golden.reference import ReferenceBackend
 
 CLAIM = (
@@ -67,8 +68,8 @@ def verify(size: Size) -> Finding:
     forms = [
         metric
         for seed in seeds(size.seeds)
-        for network in NETWORKS.values()
-        for metric in check_network(network, np.random.default_rng(seed))
+        for name, network in NETWORKS.items()
+        for metric in check_network(network, stream(seed, name))
     ]
     missed = sum(not finds_fault(case, size.amount) for case in cases)
     checks = [_largest(pairs, precision) for precision in ("float32", "float64")]
@@ -117,14 +118,13 @@ def verify(size: Size) -> Finding:
 
 def draw_cases(seed: int) -> Iterator[Case]:
     """Yield every network at the start and trained, below and above a norm of one if it has one."""
-    rng = np.random.default_rng(seed)
     for name, network in NETWORKS.items():
         caps: dict[float | None, float | None] = {None: None}
         if has_cap(network):
             caps = {CAP: CAP, UNCAPPED: None}
         for norm, cap in caps.items():
             title = name if norm is None else f"{name}, norm {norm}"
-            start = initial_case(f"{title}, random", network, rng, norm)
+            start = initial_case(f"{title}, random", network, stream(seed, title), norm)
             yield start
             yield trained_case(start, cap, f"{title}, trained")
 

@@ -20,10 +20,11 @@ from experiments.reporting.number_text import number
 from experiments.verify.digits import seeds, train_on_digits
 from experiments.verify.track import Check, Finding, Size, Track, TrackSize
 from golden.bias import ORDERS, BiasOrder, measure_bias_order
-from golden.cases import CAP, Case, initial_case, trained_case
+from golden.cases import CAP, REACHED, Case, initial_case, trained_case
 from golden.directions import random_directions
+from golden.draws import stream
 from golden.fidelity import (
-    BETA,
+    BIAS,
     LARGEST_ERROR,
     LEAST_COSINE,
     Fidelity,
@@ -32,6 +33,7 @@ from golden.fidelity import (
     difference_gradient,
     directional_derivatives,
     eqprop_gradient,
+    fitting_beta,
     measure_fidelity,
 )
 
@@ -45,8 +47,7 @@ NETWORKS = {
     "layered": layered((5, 10, 10, 3)),
     "squared error": layered((5, 7, 4), "tanh", "squared_error"),
 }
-UNROLLED = 400
-"""Enough for backpropagation through time to reach the equilibrium at the cap."""
+UNROLLED = REACHED.max_steps
 SAMPLES = 16
 DIRECTIONS = 12
 """Random directions along which the loss of the large network is differenced."""
@@ -85,12 +86,12 @@ def verify(size: Size) -> Finding:
             f"Small looped and layered networks, one with the squared error, at random weights and "
             f"trained by EqProp to 30 % of their loss, and the looped network of 128 units after "
             f"{size.amount} epochs on digits; {size.repeats}, double precision, phases settled "
-            f"to rounding, centered estimate with beta {BETA:g}. References: backpropagation "
-            f"through {UNROLLED} steps, implicit differentiation, and central differences of the "
-            f"loss ({DIRECTIONS} random directions for the large network, all for the small ones). "
-            "The order of the bias is the slope of log error against log beta. Beside that, the "
-            "cosine of the estimate as training uses it: float32, its own beta, steps and "
-            "tolerance."
+            f"to rounding, centered estimate with a bias of at most {BIAS:g}. References: "
+            f"backpropagation through {UNROLLED} steps, implicit differentiation, and central "
+            f"differences of the loss ({DIRECTIONS} random directions for the large network, all "
+            "for the small ones). The order of the bias is the slope of log error against log "
+            "beta. Beside that, the cosine of the estimate as training uses it: float32, its own "
+            "beta, steps and tolerance."
         ),
         checks=list_checks(agreements, orders, used),
         tables=(_agreement_table(agreements), _order_table(orders)),
@@ -122,9 +123,8 @@ def references() -> dict[str, Reference]:
 
 def draw_cases(seed: int) -> Iterator[Case]:
     """Yield every small network at random weights and trained."""
-    rng = np.random.default_rng(seed)
     for name, network in NETWORKS.items():
-        start = initial_case(f"{name}, random", network, rng)
+        start = initial_case(f"{name}, random", network, stream(seed, name))
         yield start
         yield trained_case(start, CAP, f"{name}, trained")
 
@@ -136,7 +136,7 @@ def measure_digits(seed: int, epochs: int) -> tuple[list[Agreement], float]:
     backend = NumbaBackend(network, params)
     x = split.x_train[:SAMPLES].astype(np.float64)
     y = targets_of(network, split.y_train[:SAMPLES], np.float64)
-    estimated = eqprop_gradient(backend, x, y, centered(BETA))
+    estimated = eqprop_gradient(backend, x, y, centered(fitting_beta(backend, x, y)))
     directions = random_directions(network, np.random.default_rng(seed), DIRECTIONS)
     differences = directional_derivatives(backend, x, y, directions)
     found = [
@@ -189,7 +189,7 @@ def _agreement_table(agreements: list[Agreement]) -> Table:
         rows.append(tuple(cells))
     header = [f"{name},\n{what}" for name in names for what in ("cosine", "error")]
     return Table(
-        f"EqProp against three references, centered, beta {BETA:g}: the worst seed",
+        f"EqProp against three references, centered, bias at most {BIAS:g}: the worst seed",
         ("Network", *header),
         tuple(rows),
     )
