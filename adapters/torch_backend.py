@@ -7,7 +7,6 @@ states and gradients stay on the device.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,14 +15,12 @@ import numpy.typing as npt
 from adapters.torch_arrays import Device, check_precision, pick_device, to_tensor, torch, unpack
 from adapters.torch_faults import Faults
 from adapters.torch_phase import CompiledImage, Phase, image_of
+from adapters.torch_rule import add_delta_rule, add_slope
 from adapters.torch_solvers import Pace, settle
 from adapters.torch_threads import fitting_torch_threads
-from engine.arrays import Array, by_sample, check_tensor
-from engine.backend import Backend
+from engine.arrays import Array, FloatArray, by_sample, check_tensor
+from engine.backend import Backend, Learnt
 from engine.border import checked
-from engine.couplings.coupling import Coupling
-from engine.couplings.link import INPUT
-from engine.couplings.readout import Reading
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.model import dynamics
 from engine.model.network import Network
@@ -137,6 +134,55 @@ class TorchBackend(Backend):
         with self.fitting_threads(len(clamped.drive)):
             return self._relax_batch(batch, plan, clamped.drive, start)
 
+    def _learns(self, plan: Plan) -> bool:
+        """Whether a displacement follows a free phase, by solvers that the network has."""
+        if len(plan) != 2 or not self.displaces:
+            return False
+        (free, first), (nudged, second) = plan
+        turned = "alternating" not in (first.solver, second.solver)  # of which it may have none
+        return turned and free == (0.0,) and len(nudged) == 1 and bool(second.displaced)
+
+    @torch.inference_mode()
+    def _learn(
+        self,
+        x: Array,
+        y: Array,
+        plan: Plan,
+        start: Tensor | None,
+        gradient: Array,
+        energy: float,
+        cost: float,
+    ) -> Learnt | None:
+        """Do what `clamp`, `relax` and `accumulate` do, without what they check on the way."""
+        inside = isinstance(x, torch.Tensor)
+        inputs, targets = self._seen(x), self._seen(y)
+        batch = Clamped(inputs, targets, self._drive(inputs), self.version)
+        found: Sequence[Equilibrium] = self._relax(batch, plan, start)
+        free, nudged = found[0], replace(found[1], origin=found[0].state)
+        if inside:
+            self._watch(found)
+        else:
+            found = [self._hosted(one) for one in (free, nudged)]
+            if not all(
+                np.isfinite(part).all() for one in found for part in (one.state, one.residual)
+            ):
+                return None
+        into = self._seen(gradient).zero_()
+        costs = self._accumulate(batch, free, into, 0.0, cost)
+        if costs is None:
+            costs = Backend._cost(self, batch, free.state)
+        self._accumulate(batch, nudged.against(free), into, energy, 0.0)
+        if not inside and self.device.type != "cpu":
+            gradient[...] = self.host(into)
+        return costs if inside else self.host(costs), found
+
+    def _seen(self, array: Array) -> Tensor:
+        """Return an array as a tensor on the device: without a copy where it lies there already."""
+        if isinstance(array, torch.Tensor):
+            return array
+        shared = self.device.type == "cpu" and array.flags.carray
+        return torch.from_numpy(array) if shared else self.own(array)
+
     def _relax_batch(
         self, batch: Phase, plan: Plan, drive: Tensor, start: Tensor | None
     ) -> Sequence[Equilibrium]:
@@ -167,83 +213,23 @@ class TorchBackend(Backend):
         energy: float,
         cost: float,
     ) -> Array | None:
-        network, total = self.network, unpack(self.network, gradient)
+        network, blocks, total = self.network, self._blocks, unpack(self.network, gradient)
         if energy != 0.0:
             states: Any = equilibrium.state, equilibrium.opposite, equilibrium.gap
             for coupling in network.couplings:
-                self._add_slope(coupling, clamped.x, states, total[coupling.name], -energy)
+                add_slope(
+                    network, blocks, coupling, clamped.x, states, total[coupling.name], -energy
+                )
         if cost == 0.0:
             return None
         state: Any = equilibrium.state
         read, reading = network.of(network.readout.layer, state), network.reading
         if reading is not None and reading.link is not None and reading.link.whole:
             into = total[reading.link.block], total[reading.bias]
-            return self._add_delta_rule(reading, by_sample(read), clamped.y, into, cost)
-        for name, slope in network.readout.correlate(self._blocks, read, clamped.y).items():
+            return add_delta_rule(blocks, reading, by_sample(read), clamped.y, into, cost)
+        for name, slope in network.readout.correlate(blocks, read, clamped.y).items():
             total[name].add_(slope, alpha=cost)
         return self._cost(clamped, state)
-
-    def _add_delta_rule(
-        self, reading: Reading, read: Tensor, y: Array, into: tuple[Tensor, Tensor], cost: float
-    ) -> Tensor:
-        """Add what one softmax of all units learns; return the costs, of the same logits."""
-        assert reading.link is not None
-        logits = torch.addmm(self._blocks[reading.bias], read, self._blocks[reading.link.block])
-        error = logits.softmax(-1).sub_(y)
-        into[0].addmm_(read.T, error, alpha=cost)
-        into[1].add_(error.sum(0), alpha=cost)
-        costs: Tensor = logits.logsumexp(-1) - (y * logits).sum(-1)
-        return costs
-
-    def _add_slope(
-        self, coupling: Coupling, x: Tensor, states: Any, total: Tensor, factor: float
-    ) -> None:
-        """Add `factor dPhi/dw` of a state, minus that of its opposite, to a block.
-
-        The product of the input is the largest of a step: it is added in place.
-        """
-        state, opposite, gap = states
-        link = self.network.links.get(coupling.name)
-        if opposite is None or link is None or link.source != INPUT or not link.whole:
-            total.add_(self._slope(coupling, x, *states), alpha=factor)
-            return
-        gap = state - opposite if gap is None else gap
-        total.addmm_(x.T, by_sample(self.network.of(link.target, gap)), alpha=factor)
-
-    def _slope(
-        self,
-        coupling: Coupling,
-        x: Tensor,
-        state: Tensor,
-        opposite: Tensor | None,
-        gap: Tensor | None,
-    ) -> Array:
-        """dPhi/dw of a state, minus that of its opposite.
-
-        With `d` the difference of the states and `m` their mean, what is linear in the state
-        differs by that of `d`, and a product `a'b` by `d_a'm_b + m_a'd_b`: fewer products than two
-        phases have, and no difference of large numbers.
-        """
-        network = self.network
-        at = partial(coupling.correlate, self._blocks[coupling.name], x)
-        ends = network.ends(coupling, state)
-        if opposite is None:
-            return at(*ends)
-        others, link = network.ends(coupling, opposite), network.links.get(coupling.name)
-        bound, squares = network.bounds.get(coupling.name), network.squares.get(coupling.name)
-        bilinear = bound is not None and bound.bilinear
-        if not coupling.clamped and not bilinear and squares is None:
-            return at(*ends) - at(*others)
-        gaps = network.ends(coupling, state - opposite if gap is None else gap)
-        if coupling.clamped and squares is None:
-            return at(*gaps)
-        middles = [(end + other) / 2 for end, other in zip(ends, others, strict=True)]
-        if squares is not None:
-            return squares.compare(x, tuple(gaps), tuple(middles))
-        if link is not None and link.tied:
-            product = by_sample(gaps[0]).T @ by_sample(middles[0])
-            return (product + product.T) / 2  # symmetric to the last bit
-        return at(gaps[0], middles[1]) + at(middles[0], gaps[1])
 
     @torch.inference_mode()
     def _cost(self, clamped: Clamped, state: Tensor) -> Array:
@@ -256,6 +242,18 @@ class TorchBackend(Backend):
     @torch.inference_mode()
     def _watch(self, found: Sequence[Equilibrium]) -> None:
         self._faults.watch_states(found)
+
+    @torch.inference_mode()
+    def _apply_finite(self, update: FloatArray) -> bool:
+        """Add an array in the memory of the CPU, without a copy and a look of its own."""
+        plain = update.shape == tuple(self._theta.shape) and update.dtype == self._dtype
+        if self.device.type != "cpu" or not (plain and update.flags.carray and len(update)):
+            return False
+        low, high = torch.add(self._theta, torch.from_numpy(update), out=self._room).aminmax()
+        sound = bool(low.isfinite() & high.isfinite() & self._faults.none_yet)
+        if sound:
+            self._theta.copy_(self._room)
+        return sound
 
     @torch.inference_mode()
     def _apply(self, update: Tensor) -> None:

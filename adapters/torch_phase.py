@@ -28,16 +28,21 @@ def image_of(
     beta: Tensor | None,
     origin: Tensor | None,
     bend: Tensor | None,
+    sent: Tensor | None,
     state: Tensor,
 ) -> Tensor:
     """Return the state with `layers` replaced by their image, `(samples, units)`.
 
-    What the arguments are, `Phase` says. It is `dynamics.step`, or `displaced_step`, with fewer
+    What the arguments are, `Phase` says; `sent` is the drive of the state where that is known, an
+    array that is written over. It is `dynamics.step`, or `displaced_step`, with fewer
     passes: the nudge goes to the layer that is read alone, and layers of one activation are
     computed in one go.
     """
     every = len(layers) == len(network.layers)
-    extra = _sent(network, blocks, x, None if every else layers, drive, origin is not None, state)
+    some = None if every else layers
+    extra = (
+        _sent(network, blocks, x, some, drive, origin is not None, state) if sent is None else sent
+    )
     read = network.readout.layer
     if beta is not None and read in layers:
         there = network.of(read, state if origin is None else origin + state)
@@ -166,11 +171,12 @@ class Phase:
     """The layers in the groups in which they are updated; all at once if there are none."""
     compute: Callable[..., Tensor] = image_of
 
-    def image(self, state: Tensor) -> Tensor:
-        """`T(s)`, `(samples, units)`, turn by turn."""
+    def image(self, state: Tensor, still: bool) -> Tensor:
+        """`T(s)`, `(samples, units)`, turn by turn; `still` says that nothing is displaced yet."""
         arrays = (self.x, self.y, self.drive, self.beta, self.origin, self.bend)
-        for layers in self.turns or (tuple(self.network.columns),):
-            state = self.compute(self.network, layers, self.blocks, *arrays, state)
+        for turn, layers in enumerate(self.turns or (tuple(self.network.columns),)):
+            sent = torch.zeros_like(state) if still and turn == 0 else None  # by zeros
+            state = self.compute(self.network, layers, self.blocks, *arrays, sent, state)
         return state
 
     def solved(self, solver: str) -> "Phase":

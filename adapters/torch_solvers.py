@@ -72,7 +72,7 @@ def _settle_masked(
     steps = torch.zeros(len(state), dtype=torch.int64, device=state.device)
     residual, moving = torch.zeros_like(state[:, 0]), torch.ones_like(state[:, 0], dtype=torch.bool)
     for step in range(1, relaxation.max_steps + 1):
-        image = phase.image(state)
+        image = phase.image(state, step == 1 and phase.origin is not None)
         reach = (image - state).abs_().amax(-1)
         steps, residual = steps + moving, torch.where(moving, reach, residual)
         moving = moving & (reach > relaxation.tolerance)  # false for NaN, which stops the sample
@@ -91,7 +91,7 @@ def _settle_gathered(
     steps = torch.full((len(state),), relaxation.max_steps, device=state.device)
     residual, places = torch.empty_like(state[:, 0]), torch.arange(len(state), device=state.device)
     for step in range(1, relaxation.max_steps + 1):
-        image = phase.image(state)
+        image = phase.image(state, step == 1 and phase.origin is not None)
         reach = (image - state).abs_().amax(-1)
         moving = reach > relaxation.tolerance  # false for NaN, which stops the sample
         if step == relaxation.max_steps:

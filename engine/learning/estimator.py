@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from engine.arrays import Array, OwnArray
+from engine.arrays import Array, FloatArray, OwnArray
 from engine.backend import Backend
 from engine.border import checked
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
@@ -173,7 +173,7 @@ def estimate(
         phase = at[plus] if minus is None else at[plus].against(at[minus])
         backend.accumulate(clamped, phase, gradient, energy=coefficient * share)
         went += map(_how, phases)
-    return _report(_mean(backend, costs, clamped), went)
+    return _report(_mean(backend, costs, clamped.weights), went)
 
 
 @checked
@@ -197,7 +197,7 @@ def estimate_anew(
         learnt = backend.learn(x, y, plan, gradient, **ways, start=start)
         if learnt is not None:
             costs, found = learnt
-            return _report(float(np.average(costs)), list(map(_how, found)))
+            return _report(_mean(backend, costs), list(map(_how, found)))
     return estimate(backend, backend.clamp(x, y), estimator, gradient, free, nudged, start)
 
 
@@ -296,9 +296,8 @@ def _how(equilibrium: Equilibrium) -> tuple[Any, Any]:
     return steps.sum() / count, 1.0 - converged.sum() / count
 
 
-def _mean(backend: Backend, costs: Array, clamped: Clamped) -> Any:
+def _mean(backend: Backend, costs: Array, weights: FloatArray | None = None) -> Any:
     """Return the mean cost of the samples, weighted if they are."""
-    weights = clamped.weights
     if isinstance(costs, np.ndarray):
         return float(np.average(costs, weights=weights))
     if weights is None:

@@ -109,11 +109,15 @@ def _adam(
     rate: float,
     eps: float,
 ) -> None:
-    """Do to tensors what the compiled pass does to arrays."""
+    """Do to tensors what the compiled pass does to arrays, without room of its own.
+
+    rate m / (sqrt(v c) + eps) = rate / sqrt(c) m / (sqrt(v) + eps / sqrt(c))
+    """
+    xp, scale = namespace(gradient), correction**0.5
     first.lerp_(gradient, shares[0])
     second.mul_(1 - shares[1]).addcmul_(gradient, gradient, value=shares[1])
-    root = second.sqrt().mul_(correction**0.5).add_(eps)
-    namespace(gradient).divide(first, root, out=gradient).mul_(rate)
+    root = xp.sqrt(second, out=gradient).add_(eps / scale)
+    xp.divide(first, root, out=gradient).mul_(rate / scale)
 
 
 def _check_call(gradient: Array, memory: Array, moments: int, step: int) -> None:

@@ -41,19 +41,15 @@ def run(options: argparse.Namespace) -> int:
         split = task.load(options.seed)
         params = saved or _trained(options, task, split, console)
         found = evaluate(NumbaBackend(params.network, params), split.x_test, split.y_test)
-        accuracy = f"{100 * (found.accuracy or 0.0):.1f} %"
-        words = Words(
-            f"{accuracy} of the {len(split.x_test):,} test pictures of {task.title} are recognised "
-            "by the network below.",
-            _made(options, params),
-        )
+        about = _judged(options, task, found.accuracy or 0.0, len(split.x_test))
+        words = Words(about, _made(options, params))
         view = VIEWS[task.name]
         samples = _samples(split, options.seed)
         described = describe(params, split, view, samples)
         described["agreement"] = agreement_cases(params, split, samples)
         path = options.out / PAGE
         write_text(path, render_page(described, words, view.size))
-        console.print(f"{accuracy} of the test pictures are recognised.")
+        console.print(about, soft_wrap=True)
         console.print(f"Open in a browser: {path}", soft_wrap=True)
         return 0
 
@@ -91,6 +87,14 @@ def _samples(split: Split, seed: int) -> list[int]:
     """Draw a test picture of every class, whatever the network makes of it."""
     order = np.random.default_rng(seed).permutation(len(split.y_test))
     return [int(order[split.y_test[order] == label][0]) for label in np.unique(split.y_test)]
+
+
+def _judged(options: argparse.Namespace, task: Task, accuracy: float, pictures: int) -> str:
+    """Say how well the network does, and what that is worth."""
+    share = f"{100 * accuracy:.1f} % of {pictures:,} test pictures of {task.title}"
+    if options.network is None:
+        return f"The network below recognises {share}."
+    return f"The network below recognises {share}; it may have learnt from some of them."
 
 
 def _made(options: argparse.Namespace, params: Params) -> str:

@@ -46,9 +46,9 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
     seen: list[torch.Tensor] = []
     image: Callable[..., torch.Tensor] = torch_phase.Phase.image
 
-    def watched(phase: torch_phase.Phase, state: torch.Tensor) -> torch.Tensor:
+    def watched(phase: torch_phase.Phase, state: torch.Tensor, still: bool) -> torch.Tensor:
         seen.append(state.clone())
-        return image(phase, state)
+        return image(phase, state, still)
 
     monkeypatch.setattr(torch_phase.Phase, "image", watched)
     return seen
@@ -135,8 +135,8 @@ def test_memory_does_not_grow_with_the_steps(monkeypatch: pytest.MonkeyPatch, so
     alive: list[int] = []
     image: Callable[..., torch.Tensor] = torch_phase.Phase.image
 
-    def watched(phase: torch_phase.Phase, state: torch.Tensor) -> torch.Tensor:
-        result = image(phase, state)
+    def watched(phase: torch_phase.Phase, state: torch.Tensor, still: bool) -> torch.Tensor:
+        result = image(phase, state, still)
         alive.append(sum(reference() is not None for reference in images))
         images.append(weakref.ref(result))
         return result

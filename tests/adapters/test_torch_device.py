@@ -147,9 +147,9 @@ def test_the_watch_sees_a_read_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> N
     reads_of = (lambda s: s.item(), float, bool, lambda s: s.numpy(), lambda s: s.tolist())
     for read in (*reads_of, np.asarray, lambda s: s.nonzero(), lambda s: s[None][s[None] > 0]):
 
-        def reading(phase: Any, state: torch.Tensor, read: Any = read) -> torch.Tensor:
+        def reading(phase: Any, state: torch.Tensor, still: bool, read: Any = read) -> torch.Tensor:
             read(state.sum())
-            return image(phase, state)
+            return image(phase, state, still)
 
         monkeypatch.setattr(torch_phase.Phase, "image", reading)
         with watched() as reads:

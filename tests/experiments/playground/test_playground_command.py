@@ -17,6 +17,7 @@ from engine import (
     initial_params,
     layered,
     looped_mlp,
+    predict,
     recurrent_norm,
     resistive,
     save,
@@ -77,6 +78,17 @@ def test_the_page_needs_nothing_else(page):
     assert len(page) < 300_000
 
 
+def test_the_page_says_how_many_test_pictures_are_right(tmp_path, capsys):
+    params = initial_params(looped_mlp(64, 8, 10), np.random.default_rng(5))
+    save(tmp_path / "a.npz", params)
+    assert main(["--network", str(tmp_path / "a.npz"), "--seed", "3", "--out", str(tmp_path)]) == 0
+    split = DIGITS.load(3)
+    right = (predict(NumbaBackend(params.network, params), split.x_test) == split.y_test).mean()
+    said = f"recognises {100 * right:.1f} % of 360 test pictures"
+    assert said in capsys.readouterr().out
+    assert said in (tmp_path / "playground.html").read_text(encoding="utf-8")
+
+
 def test_the_same_command_writes_the_same_page(page, tmp_path, capsys):
     assert main([*FEW, "--out", str(tmp_path)]) == 0
     assert (tmp_path / "playground.html").read_text(encoding="utf-8") == page
@@ -114,6 +126,7 @@ def test_a_saved_network_is_in_the_page_bit_for_bit(tmp_path):
     assert np.array_equal(unpacked(network["readout"]["weights"]), params["W_out"].ravel())
     assert network["norm"] == pytest.approx(recurrent_norm(params))
     assert "was read from mine.npz" in page
+    assert "it may have learnt from some of them" in page
 
 
 @pytest.mark.parametrize(
