@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help parity vision hardware verify test check bench against fuzz mutants tables docs wheel tree clean
+.PHONY: help parity vision hardware verify test check bench against fuzz mutants playground tables docs wheel tree clean
 help:            ## Show this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -35,6 +35,9 @@ bench: $(READY)  ## Measure the speed of the engine as ratios
 
 against: $(READY) ## Compare the speed with that of the commit before, or of BASE=revision or folder
 	$(BIN)/python -m experiments.benchmark --against $(or $(BASE),HEAD~1) $(ARGS)
+
+playground: $(READY) ## Write a page in which a digit is drawn and a network is seen to settle
+	$(BIN)/python -m experiments.playground $(ARGS)
 
 fuzz: $(READY)   ## Hunt for networks that do not behave as theory says, for five minutes
 	$(BIN)/python -m experiments.fuzz $(ARGS)
