@@ -42,9 +42,10 @@ def draw_gaps(roster: Roster, summary: ContestSummary) -> Figure | None:
     axes.axvline(0.0, color=SOFT, linewidth=0.8)
     axes.set_yticks(range(len(tasks)), [wrapped(task.title) for task in tasks])
     axes.set_ylim(len(tasks) - 0.45, -0.55)
-    units = "percentage points"
-    if any(task.metric == R2.name for task in tasks):
-        units += "; of R²: hundredths"
+    named = {task.metric: None for task in tasks}
+    units = "; ".join(
+        {R2.name: "hundredths of R²"}.get(name, "percentage points") for name in named
+    )
     axes.set_xlabel(f"EqProp minus {roster.rival_title} ({units})")
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)

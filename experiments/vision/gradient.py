@@ -90,7 +90,10 @@ def _adjoint(mean: torch.Tensor, image: torch.Tensor, state: torch.Tensor) -> to
     (slope,) = torch.autograd.grad(mean, state, retain_graph=True)
     adjoint = slope
     for _ in range(MOST_ITERATIONS):
-        (back,) = torch.autograd.grad(image, state, adjoint, retain_graph=True)
+        # Of a single layer, whose units do not see each other, nothing comes back: zeros.
+        (back,) = torch.autograd.grad(
+            image, state, adjoint, retain_graph=True, materialize_grads=True
+        )
         change = slope + back - adjoint
         adjoint = adjoint + change
         if change.norm() <= CLOSE_ENOUGH * adjoint.norm():

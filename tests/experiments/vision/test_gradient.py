@@ -38,6 +38,15 @@ def test_the_iterated_adjoint_gives_the_gradient_of_the_dense_system(activation)
     np.testing.assert_allclose(found, expected, atol=1e-7 * np.abs(expected).max())
 
 
+def test_a_single_layer_that_only_sees_the_image_has_a_gradient_too():
+    network = conv_stack(IMAGE, "3/2", 3, "tanh", 3)
+    params = initial_params(network, np.random.default_rng(0), np.float64)
+    _, x, y = make_case()
+    targets = targets_of(network, y, np.float64)
+    expected = implicit_gradient(network, params, x, targets)
+    np.testing.assert_allclose(exact_gradient(params, x, targets), expected, atol=1e-9)
+
+
 def judge(params, x, y, make=NumbaBackend):
     training = Training(beta=1e-3, free=SETTLED, nudged=SETTLED)
     return judge_gradient(make(params.network, params), x, y, training)
