@@ -93,13 +93,16 @@ def relax_rows(ways, net, matter, desk, free, nudged, is_told, first, stop, work
     The free phase begins in `desk.begin`, which is written unless it `is_told`. Says whether all
     states are finite.
     """
-    _send_input(net, matter, desk, first, stop, work)
+    calls, layers, drive = net.calls, net.layers, desk.drive
+    _send_input(calls, matter, desk.inputs, drive, first, stop, work.edge)
     if not is_told:
-        _begin(net, desk, first, stop, work)
-    _relax(ways, net, free, desk.begin, first, work)
-    drive = free.ended.drive
-    call(ways[ANCHOR], net.layers, desk.drive, drive, net.compliance, first, stop, desk.anchor)
-    _relax(ways, net, nudged, free.ended.state, first, work)
+        _begin(calls, layers, desk.late, drive, desk.begin, first, stop, work.drive)
+    told = (free.damping, free.tolerance, free.max_steps, free.ended)
+    call(ways[RELAX], ways[STEP], net, free.stage, desk.begin, first, work, *told)
+    known = (free.ended.drive, net.compliance)
+    call(ways[ANCHOR], layers, drive, *known, first, stop, desk.anchor)
+    told = (nudged.damping, nudged.tolerance, nudged.max_steps, nudged.ended)
+    call(ways[RELAX], ways[STEP], net, nudged.stage, free.ended.state, first, work, *told)
     _read(ways, net, matter, desk, free.ended, first, stop, work)
     start, size = first * desk.drive.shape[1], (stop - first) * desk.drive.shape[1]
     here = part(flat(free.ended.state), start, size)
@@ -113,44 +116,36 @@ def relax_rows(ways, net, matter, desk, free, nudged, is_told, first, stop, work
 
 
 @inner
-def _relax(ways, net, course, start, first, work):
-    """Run a stage on the samples from `first` on, as many as the buffers have room for."""
-    limits = (course.damping, course.tolerance, course.max_steps)
-    stage, ended = course.stage, course.ended
-    call(ways[RELAX], ways[STEP], net, stage, start, first, work, *limits, ended)
-
-
-@inner
-def _send_input(net, matter, desk, first, stop, work):
+def _send_input(calls, matter, inputs, drives, first, stop, edge):
     """Write the drive that no step changes."""
     units, rows = len(matter.bias), stop - first
-    x, drive = flat(matter.x), part(flat(desk.drive), first * units, rows * units)
+    x, drive = flat(matter.x), part(flat(drives), first * units, rows * units)
     for i in range(rows):
         copy(matter.bias, part(drive, i * units, units))
-    for k in range(len(desk.inputs)):
-        row = part_of_row(desk.inputs, k, 0, INPUT_COLUMNS)
+    for k in range(len(inputs)):
+        row = part_of_row(inputs, k, 0, INPUT_COLUMNS)
         column, fan_in, place = row[COLUMN], row[FAN_IN], row[PLACE]
         sent = part(x, first * fan_in, rows * fan_in)
         packed = part(matter.inputs, place, matter.inputs.size - place)
         into = part(drive, column, drive.size - column)
-        call(net.calls[PRODUCT], sent, rows, fan_in, packed, into, row[FAN_OUT], units, work.edge)
+        call(calls[PRODUCT], sent, rows, fan_in, packed, into, row[FAN_OUT], units, edge)
 
 
 @inner
-def _begin(net, desk, first, stop, work):
+def _begin(calls, layers, late, drive, begin, first, stop, room):
     """Write the states that the input alone makes; a layer that is late begins at zero."""
-    silent = part(work.drive, 0, desk.drive.shape[1])
+    silent = part(room, 0, drive.shape[1])
     clear(silent)
-    for k in range(len(net.layers)):
-        offset, size = net.layers[k, OFFSET], net.layers[k, SIZE]
+    for k in range(len(layers)):
+        offset, size = layers[k, OFFSET], layers[k, SIZE]
         nothing = part(silent, offset, size)
         for i in range(first, stop):
-            state = part_of_row(desk.begin, i, offset, size)
-            if desk.late[k]:
+            state = part_of_row(begin, i, offset, size)
+            if late[k]:
                 clear(state)
                 continue
-            held = part_of_row(desk.drive, i, offset, size)
-            call(net.calls[BEND], net.layers[k, ACTIVATION], nothing, held, state)
+            held = part_of_row(drive, i, offset, size)
+            call(calls[BEND], layers[k, ACTIVATION], nothing, held, state)
 
 
 @inner

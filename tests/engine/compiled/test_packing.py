@@ -24,10 +24,10 @@ def test_matrices_are_laid_out_as_one_by_one(cores: int, turned: bool, dtype: ty
         pack(np.ascontiguousarray(matrix), expected[-1])
         table.append((start, *block.shape, turned, place))
         start, place = start + block.size, place + expected[-1].size
-    found = new_room(theta, place)
-    for core in range(cores):
-        pack_matrices(theta, np.array(table), scales, found, core, cores)
-    np.testing.assert_array_equal(found, np.concatenate(expected))
+    shares = [new_room(theta, place) for _ in range(cores)]
+    for core, share in enumerate(shares):
+        pack_matrices(theta, np.array(table), scales, share, core, cores)
+    np.testing.assert_array_equal(sum(shares), np.concatenate(expected))  # no number comes twice
 
 
 def test_what_fills_a_tile_up_is_zero() -> None:

@@ -88,6 +88,14 @@ def test_what_is_made_symmetric_is_the_mean_with_its_transpose(units: int, cores
     np.testing.assert_array_equal(block, expected)
 
 
+def test_a_core_makes_its_own_bands_symmetric_and_no_others() -> None:
+    block = np.random.default_rng(1).standard_normal((2 * BAND, 2 * BAND))
+    found = block.copy()
+    symmetrise(found, 0, 2)
+    np.testing.assert_array_equal(found[BAND:], block[BAND:])
+    assert not np.array_equal(found[:BAND, :BAND], block[:BAND, :BAND])
+
+
 def test_columns_of_a_correlation_fill_their_rows_and_no_others() -> None:
     rng = np.random.default_rng(6)
     a, b = (rng.integers(-3, 4, (7, width)).astype("f4") for width in (TURNED + 9, 5))
