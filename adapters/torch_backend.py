@@ -7,6 +7,7 @@ states and gradients stay on the device.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from math import isfinite
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from adapters.torch_threads import fitting_torch_threads
 from engine.arrays import Array, FloatArray, by_sample, check_tensor
 from engine.backend import Backend, Learnt
 from engine.border import checked
+from engine.compiled.moments import add_finite
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
 from engine.model import dynamics
 from engine.model.network import Network
@@ -162,11 +164,11 @@ class TorchBackend(Backend):
         if inside:
             self._watch(found)
         else:
-            found = [self._hosted(one) for one in (free, nudged)]
-            if not all(
-                np.isfinite(part).all() for one in found for part in (one.state, one.residual)
-            ):
+            # A sum that overflows is looked at again, step by step.
+            parts: Any = (part for one in (free, nudged) for part in (one.state, one.residual))
+            if not all(isfinite(part.sum()) for part in parts):
                 return None
+            found = [self._hosted(one) for one in (free, nudged)]
         into = self._seen(gradient).zero_()
         costs = self._accumulate(batch, free, into, 0.0, cost)
         if costs is None:
@@ -243,17 +245,16 @@ class TorchBackend(Backend):
     def _watch(self, found: Sequence[Equilibrium]) -> None:
         self._faults.watch_states(found)
 
-    @torch.inference_mode()
     def _apply_finite(self, update: FloatArray) -> bool:
-        """Add an array in the memory of the CPU, without a copy and a look of its own."""
-        plain = update.shape == tuple(self._theta.shape) and update.dtype == self._dtype
-        if self.device.type != "cpu" or not (plain and update.flags.carray and len(update)):
+        """Add an array in the memory of the CPU in one pass, as the compiled backend does."""
+        theta = self.host(self._theta)
+        plain = update.shape == theta.shape and update.dtype == theta.dtype
+        if self.device.type != "cpu" or not (
+            plain and update.flags.carray and self._faults.none_yet
+        ):
             return False
-        low, high = torch.add(self._theta, torch.from_numpy(update), out=self._room).aminmax()
-        sound = bool(low.isfinite() & high.isfinite() & self._faults.none_yet)
-        if sound:
-            self._theta.copy_(self._room)
-        return sound
+        with np.errstate(over="ignore", invalid="ignore"):  # it looks for that itself
+            return bool(add_finite(theta, update, np.finfo(theta.dtype).max))
 
     @torch.inference_mode()
     def _apply(self, update: Tensor) -> None:

@@ -87,9 +87,8 @@ def _settle_gathered(
     phase: Phase, solver: Solver, state: Tensor, relaxation: Relaxation
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Go on with the samples that move alone: all of them have taken as many steps."""
-    ended = state.clone()
+    ended, residual, places = torch.empty_like(state), torch.empty_like(state[:, 0]), None
     steps = torch.full((len(state),), relaxation.max_steps, device=state.device)
-    residual, places = torch.empty_like(state[:, 0]), torch.arange(len(state), device=state.device)
     for step in range(1, relaxation.max_steps + 1):
         image = phase.image(state, step == 1 and phase.origin is not None)
         reach = (image - state).abs_().amax(-1)
@@ -99,6 +98,8 @@ def _settle_gathered(
             break
         rows = moving.nonzero()[:, 0]
         if len(rows) < len(state):
+            if places is None:
+                places = torch.arange(len(state), device=state.device)
             done = (~moving).nonzero()[:, 0]
             there = places.index_select(0, done)
             ended.index_copy_(0, there, state.index_select(0, done))
@@ -112,6 +113,8 @@ def _settle_gathered(
                 kept.index_select(0, rows) for kept in (state, image, reach, places)
             )
         state = solver.advance(state, image, reach)
+    if places is None:  # none has left
+        return state, steps, reach
     ended.index_copy_(0, places, state)
     residual.index_copy_(0, places, reach)
     return ended, steps, residual
