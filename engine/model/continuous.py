@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from engine.arrays import BoolArray, FloatArray
 from engine.equilibrium import Clamped, Equilibrium, Relaxation
@@ -93,15 +92,27 @@ def settle_in_time(
     """
     relaxation, exact = relaxation or Relaxation(solver="ode"), params.astype(np.float64)
     x = np.asarray(clamped.x, np.float64)
-    motion = Motion(exact, x, None if beta == 0.0 else np.asarray(clamped.y, np.float64), beta)
-    begin = motion.begin() if start is None else np.asarray(start, np.float64)
-    motion.most = relaxation.max_steps
+    y = None if beta == 0.0 else np.asarray(clamped.y, np.float64)
     rounding = 8.0 * float(np.finfo(params.theta.dtype).eps)  # of the state that is returned
     goal = max(relaxation.tolerance - rounding, relaxation.tolerance / 2)
-    run = _Run(motion, begin, goal)
-    with suppress(_OutOfStepsError), np.errstate(over="ignore", invalid="ignore"):
-        run.finish()
-    return run.found(beta, params.theta.dtype)
+    runs = []
+    for k in range(len(x)):  # one by one: no sample shortens the steps of another
+        row = slice(k, k + 1)
+        motion = Motion(exact, x[row], None if y is None else y[row], beta)
+        begin = motion.begin() if start is None else np.asarray(start[row], np.float64)
+        motion.most = relaxation.max_steps
+        run = _Run(motion, begin[0], goal)
+        with suppress(_OutOfStepsError), np.errstate(over="ignore", invalid="ignore"):
+            run.finish()
+        runs.append(run)
+    return Equilibrium(
+        state=np.stack([run.state for run in runs]).astype(params.theta.dtype),
+        steps=np.array([run.steps for run in runs]),
+        residual=np.array([run.residual for run in runs]),
+        converged=np.array([run.settled for run in runs]),
+        beta=beta,
+        times=np.array([run.time for run in runs]),
+    )
 
 
 def trace(
@@ -134,85 +145,65 @@ def trace(
 
 
 class _Run:
-    """One integration of a batch: where it is, and which samples have settled."""
+    """The integration of one sample: where it is `(units,)`, and whether it has settled."""
 
     def __init__(self, motion: Motion, begin: FloatArray, tolerance: float) -> None:
         self._motion, self._tolerance = motion, tolerance
-        self._shape = begin.shape
-        samples = len(begin)
-        self._state, self._residual = begin.copy(), np.full(samples, np.inf)
-        self._steps, self._times = np.zeros(samples, np.int64), np.zeros(samples)
-        self._moving = np.ones(samples, np.bool_)
+        self._begin, self.state = begin, motion.within(begin)
+        self.time, self.residual = 0.0, np.inf
+        self._settled_after = 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has come within the tolerance."""
+        return self._settled_after > 0
+
+    @property
+    def steps(self) -> int:
+        """Evaluations of `T` until it had settled, or all."""
+        return self._settled_after or self._motion.evaluations
 
     def finish(self) -> None:
-        """Integrate until every sample has settled."""
+        """Integrate until it has settled, or is nowhere."""
         from scipy.integrate import DOP853  # takes time to import, and few ask for it
 
-        self._see(0.0, self._state)
+        self._see(0.0, self._begin)
         if not self._goes_on():
             return
         error = float(np.clip(self._tolerance / 10, LEAST_ERROR, MOST_ERROR))
+        velocity, begin = _flat(self._motion, (1, self._begin.size)), self.state  # within diodes
         solver = DOP853(
-            _flat(self._motion, self._shape),
-            0.0,
-            self._motion.within(self._state).ravel(),  # diodes take no time
-            np.inf,
-            rtol=RELATIVE,
-            atol=error / np.sqrt(self._state.size),
+            velocity, 0.0, begin, np.inf, rtol=RELATIVE, atol=error / np.sqrt(begin.size)
         )
         while solver.status == "running" and self._goes_on():
             solver.step()
-            settled = self._see(solver.t, self._seen(solver.y))
-            if settled.any():
-                self._look_between(solver, settled)
-
-    def found(self, beta: float, dtype: npt.DTypeLike) -> Equilibrium:
-        """Return where the samples are, in this precision."""
-        steps = np.where(self._moving, self._motion.evaluations, self._steps)
-        return Equilibrium(
-            state=self._motion.within(self._state).astype(dtype),
-            steps=steps,
-            residual=self._residual,
-            converged=~self._moving,
-            beta=beta,
-            times=self._times,
-        )
-
-    def _see(self, time: float, state: FloatArray) -> BoolArray:
-        """Take note of where the samples are that still move; return which of them settled."""
-        residual = self._motion.residual(state)
-        self._note(self._moving, time, state, residual)
-        settled: BoolArray = self._moving & (residual <= self._tolerance)
-        self._moving = self._moving & ~settled
-        return settled
-
-    def _seen(self, flat: FloatArray) -> FloatArray:
-        """Return what was integrated as states: past the edge of a diode by no rounding."""
-        return self._motion.within(flat.reshape(*flat.shape[:-1], *self._shape))
+            self._see(solver.t, self._motion.within(solver.y))
+        if self.settled:
+            self._look_between(solver)
 
     def _goes_on(self) -> bool:
-        """Return whether some samples move, and all to somewhere."""
-        return bool(self._moving.any() and np.isfinite(self._residual).all())
+        return not self.settled and bool(np.isfinite(self.residual))
 
-    def _look_between(self, solver: Any, settled: BoolArray) -> None:
-        """Find when the samples that settled in the last step did so, by halving it."""
-        way, rows = solver.dense_output(), np.arange(len(settled))
-        late, early = np.full(len(settled), solver.t), np.full(len(settled), solver.t_old)
+    def _see(self, time: float, state: FloatArray) -> bool:
+        """Take note of where it has come, if it has not settled or is settled there, too."""
+        residual = float(self._motion.residual(state[None])[0])
+        there = residual <= self._tolerance
+        if there or not self.settled:
+            self.time, self.residual = time, residual
+            self.state = self._motion.within(state)
+        if there:
+            self._settled_after = self._motion.evaluations
+        return there
+
+    def _look_between(self, solver: Any) -> None:
+        """Find when it settled in the last step, by halving it."""
+        way, early, late = solver.dense_output(), solver.t_old, solver.t
         for _ in range(HALVINGS):
             middle = (early + late) / 2
-            state = self._seen(way(middle).T)[rows, rows]
-            residual = self._motion.residual(state)
-            there = settled & (residual <= self._tolerance)
-            self._note(there, middle, state, residual)
-            late, early = np.where(there, middle, late), np.where(there, early, middle)
-
-    def _note(
-        self, chosen: BoolArray, time: float | FloatArray, state: FloatArray, residual: FloatArray
-    ) -> None:
-        """Write down where some samples are, and when."""
-        self._state[chosen], self._residual[chosen] = state[chosen], residual[chosen]
-        self._times[chosen] = np.broadcast_to(time, chosen.shape)[chosen]
-        self._steps[chosen] = self._motion.evaluations
+            if self._see(middle, self._motion.within(way(middle))):
+                late = middle
+            else:
+                early = middle
 
 
 def _flat(motion: Motion, shape: tuple[int, ...]) -> Any:

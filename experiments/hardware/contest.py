@@ -174,16 +174,16 @@ def _bills(
         by_seed.append(Bill(technology, design, counts, worn))
         done += counts
         inferred = OpCounts.from_rows(tuple(row) for row in outcome.inference)
-        once += in_time(outcome, design.network, Amounts(dict(inferred)))
+        once += in_time(outcome, design.network, inferred)
     worn, batch = max(bill.most_writes for bill in by_seed), group[0].settings["batch_size"]
     trained = Bill(technology, design, done, worn, batch)
     return _Bills(trained, Bill(technology, design, once), tuple(by_seed))
 
 
-def in_time(outcome: Outcome, network: Network, counts: Amounts) -> Amounts:
-    """Return counts with the time constants that were integrated, where states stay analog."""
+def in_time(outcome: Outcome, network: Network, counts: OpCounts | Amounts) -> Amounts:
+    """Return counts of a run, with its time constants for steps where states stay analog."""
     if outcome.settling is None:
-        return counts
+        return Amounts(dict(counts))
     return in_time_constants(network, counts, outcome.settling)
 
 

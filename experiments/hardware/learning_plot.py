@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from experiments.hardware.contest import Group, Summary, design_of
+from experiments.hardware.contest import Group, Summary, design_of, in_time
 from experiments.hardware.costs import Contest, Cost
 from experiments.hardware.report_tables import LEARNER_TITLES
 from experiments.reporting.number_text import in_units
@@ -19,7 +19,7 @@ from experiments.reporting.plot_style import (
     draw_panels,
     is_leftmost,
 )
-from hw_sim.counts import OpCounts
+from hw_sim.counts import Amounts
 from hw_sim.prices.bill import Bill, Design
 from hw_sim.prices.technology import Technology
 
@@ -61,7 +61,8 @@ def _draw_learner(axes: Axes, group: Group, design: Design, technology: Technolo
     scores = 100 * np.array([[point.accuracy for point in o.curve] for o in group])
     spent = []
     for looks in zip(*(outcome.curve for outcome in group), strict=True):
-        done = sum((point.done for point in looks), OpCounts())
+        runs = zip(group, looks, strict=True)
+        done = sum((in_time(run, design.network, look.done) for run, look in runs), Amounts())
         spent.append(Bill(technology, design, done).energy_j / len(group))
     colour = COLOURS[group[0].learner]
     axes.fill_between(spent, scores.min(0), scores.max(0), color=colour, alpha=0.15, lw=0)

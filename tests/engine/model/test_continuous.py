@@ -25,7 +25,7 @@ from engine.model.params import Params, initial_params
 from experiments.fuzz.circuits import circuit_cases
 from experiments.fuzz.strategies import Case, cases
 
-FEW = settings(max_examples=12)
+FEW = settings(max_examples=8)
 IN_TIME = Relaxation(50_000, 1e-9, "ode")
 FASTEST = 30.0
 """Largest conductance at a node, in leaks: the stiffer a circuit, the shorter are the steps."""
