@@ -75,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
     if len(missing) < len(wanted):
         count = len(wanted) - len(missing)
         console.print(f"{count} of {len(wanted)} specimens were done before.", soft_wrap=True)
+    if record.exists() and not done:
+        console.print(f"{record} is of another design, and is replaced.", soft_wrap=True)
     _try_out(missing, done, design, task, record)
     outcomes = [done[specimen] for specimen in wanted]
     table = spread_table(outcomes, task.title, design)

@@ -46,7 +46,9 @@ def test_it_tries_every_specimen_and_goes_on_where_it_was_stopped(
     # Specimens of another design are not.
     other = ["--window", "50", "--mismatch", "0", "--diode-spread", "0", "--epochs", "1"]
     assert main([*asked, *other]) == 0
-    assert "done before" not in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "is of another design, and is replaced" in printed
+    assert "done before" not in printed
 
 
 @pytest.mark.parametrize(
