@@ -113,14 +113,15 @@ def eqprop_gradient(
 ) -> FloatArray:
     """Estimate the gradient of the mean cost on converged phases, `(network.size,)`.
 
-    The tolerance of a nudged phase is scaled with beta. A state can not follow it below what
-    rounding leaves, so there it is as large as it was; a displacement can.
+    The tolerance of the phases in an estimate is scaled with beta. A state can not follow it below
+    what rounding leaves, so there it stays as large as it was; a displacement can.
     """
-    gradient, nudged = np.zeros(backend.network.size), CONVERGED
+    gradient, free, nudged = np.zeros(backend.network.size), CONVERGED, CONVERGED
     if not backend.displaces:
-        least = min(abs(beta) for beta, _ in estimator if beta != 0.0)
-        nudged = replace(CONVERGED, tolerance=CONVERGED.tolerance / least)
-    report = estimate(backend, backend.clamp(x, y), estimator, gradient, CONVERGED, nudged)
+        betas = [abs(beta) for beta, _ in estimator]
+        nudged = replace(CONVERGED, tolerance=CONVERGED.tolerance / min(filter(None, betas)))
+        free = nudged if 0.0 in betas else CONVERGED
+    report = estimate(backend, backend.clamp(x, y), estimator, gradient, free, nudged)
     if report.unsettled > 0.0:
         raise EngineError(
             f"{report.unsettled:.1%} of the samples of all phases did not settle within "

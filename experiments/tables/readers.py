@@ -151,4 +151,5 @@ def _spread(values: Sequence[float]) -> str:
 
 def _ratio(ratio: Mapping[str, float]) -> str:
     """Return a ratio with its bracket in two digits."""
-    return f"{ratio['nominal']:.2g} ({ratio['low']:.2g} to {ratio['high']:.2g})"
+    value, low, high = (f"{ratio[k]:#.2g}".rstrip(".") for k in ("nominal", "low", "high"))
+    return f"{value} ({low} to {high})"

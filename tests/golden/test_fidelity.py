@@ -101,6 +101,11 @@ def test_states_are_asked_for_no_more_than_rounding_leaves(
     eqprop_gradient(case.build(NumbaBackend), case.x, case.y, pairs)
     free, nudged = asked
     assert (free.tolerance, nudged.tolerance) == (1e-13, pytest.approx(tolerance))
+    asked.clear()
+    eqprop_gradient(case.build(NumbaBackend), case.x, case.y, one_sided(0.002))
+    assert [phase.tolerance for phase in asked] == pytest.approx(
+        [1e-13 if displaces else tolerance, tolerance]
+    )
 
 
 def test_an_estimate_that_only_rounds_has_no_fitting_nudge(monkeypatch: pytest.MonkeyPatch) -> None:
