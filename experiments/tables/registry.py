@@ -69,9 +69,9 @@ MEASUREMENTS = {
     "vision": Measurement("python -m experiments.vision --full", VISION, "vision"),
     "hardware": Measurement("python -m experiments.hardware --no-sweeps", HARDWARE, "hardware"),
     "circuit-digits": _circuit("--task digits --hidden 128 --seeds 3"),
-    "circuit-mnist": _circuit("--task mnist --hidden 512 --epochs 10"),
+    "circuit-mnist": _circuit("--task mnist --hidden 512 --epochs 10 --seeds 3"),
     "circuit-fashion": _circuit("--task fashion_mnist --hidden 256 128 --epochs 6"),
-    "circuit-fashion-larger": _circuit("--task fashion_mnist --hidden 512 256 --epochs 8"),
+    "circuit-fashion-larger": _circuit("--task fashion_mnist --hidden 512 256 --epochs 8 --seeds 3"),
     "transformer": Measurement("python -m experiments.transformer", TRANSFORMER),
     "speed": Measurement(
         "python -m experiments.benchmark --part floor epoch --threads 1 2", BENCHMARK
