@@ -1,8 +1,5 @@
 """Matrices of a network packed for products, all in one call."""
 
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
-# mypy: disable-error-code="call-arg"
-
 import numpy as np
 
 from engine.arrays import FloatArray

@@ -4,9 +4,6 @@ what the matrices learn from that.
 Each does all that a core has to do in one call, so that no core waits for the interpreter.
 """
 
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
-# mypy: disable-error-code="call-arg"
-
 import math
 from typing import Any, NamedTuple
 

@@ -37,7 +37,7 @@ from engine.arrays import FloatArray, IntArray
 from engine.learning.predict import checked_data
 from experiments.circuit.transient import GOAL as GOAL_SHARE
 from experiments.circuit.verilog import rehearsed
-from experiments.circuit.watching import SETTLED, Conditions, Watch
+from experiments.circuit.watching import SETTLED, Conditions, Watcher
 from experiments.machine import describe_machine
 from experiments.options import add_out
 from experiments.output import prepare_output
@@ -233,7 +233,7 @@ def _transient_rows(it: Trained, runs: bool) -> Iterator[Row]:
     """The transient of one sample against the engine in time."""
     found = []
     if runs:
-        watch = Watch(it.params, Conditions(beta=BETA), lambda name, text: None)
+        watch = Watcher(it.params, Conditions(beta=BETA), lambda name, text: None)
         found = [settling for _, settling in watch.phases(0, it.x[0], it.y[0])]
     shares = [100 * abs(s.spice_s / s.engine_s - 1) for s in found]
     times = ", ".join(f"{s.phase} {s.time_constants:.3g} RC" for s in found)

@@ -13,7 +13,7 @@ MOST_NODES, MOST_RESISTORS = 40, 200
 """More than these are a picture that nobody can read."""
 
 
-class Source(NamedTuple):
+class InputSource(NamedTuple):
     """A pin that holds a gain times an input."""
 
     label: str
@@ -34,7 +34,7 @@ class Schematic:
     """The parts of a netlist; nodes are named as there."""
 
     title: str = ""
-    sources: dict[str, Source] = field(default_factory=dict)
+    sources: dict[str, InputSource] = field(default_factory=dict)
     """By the pin that resistors begin at."""
     resistors: list[Resistor] = field(default_factory=list)
     layers: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -99,7 +99,7 @@ def _take(
         targets[words[1]] = float(words[4])
     elif kind == "E" and words[3].startswith("x"):
         gain = float(words[5])
-        found.sources[words[1]] = Source(words[3], gain, gain * inputs[words[3]])
+        found.sources[words[1]] = InputSource(words[3], gain, gain * inputs[words[3]])
     elif kind == "E":
         pin = words[1].replace("b", "a")
         found.amplifiers[pin] = (words[3], float(words[5]))

@@ -58,7 +58,7 @@ class Specimen:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Tried:
     """What a specimen gets right, as fractions of the held-out part."""
 
     specimen: Specimen
@@ -90,7 +90,7 @@ class Study:
         fit(backend, *self._data, self._training, progress=watch)
         self.ideal = backend.params
 
-    def try_out(self, specimen: Specimen, watch: Watch | None = None) -> Outcome:
+    def try_out(self, specimen: Specimen, watch: Watch | None = None) -> Tried:
         """Load a specimen with what was trained ideally; and train another just like it."""
         assert self.ideal is not None, "train ideally first"
         # The draws of one seed are the same at every spread: only their size differs.
@@ -106,7 +106,7 @@ class Study:
         epochs = fit(backend, *self._data, self._training, progress=watch)
         in_place = self._judge(backend)
         late = max(loaded[1], in_place[1], *(epoch.unsettled for epoch in epochs))
-        return Outcome(specimen, loaded[0], in_place[0], late)
+        return Tried(specimen, loaded[0], in_place[0], late)
 
     def _make(self, words: Params, mismatch: Mismatch) -> MismatchedCircuit:
         return MismatchedCircuit(self.network, words, mismatch)

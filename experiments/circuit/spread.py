@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import EngineError
-from experiments.circuit.specimens import Design, Outcome, Specimen, Study
+from experiments.circuit.specimens import Design, Specimen, Study, Tried
 from experiments.circuit.spread_report import PLOT, draw_spread, spread_table
 from experiments.machine import describe_machine
 from experiments.options import FIRST_SEED, add_out, add_seeds, positive, positive_number
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _try_out(
     missing: list[Specimen],
-    done: dict[Specimen, Outcome],
+    done: dict[Specimen, Tried],
     design: Design,
     task: Task,
     record: Path,
@@ -157,19 +157,19 @@ def _spread(text: str) -> float:
     return value
 
 
-def _as_json(design: Design, done: dict[Specimen, Outcome]) -> str:
+def _as_json(design: Design, done: dict[Specimen, Tried]) -> str:
     whole: dict[str, Any] = {"design": design.as_dict(), "machine": describe_machine()}
     return json.dumps(whole | {"outcomes": [asdict(one) for one in done.values()]}, indent=1)
 
 
-def _kept(record: Path, design: Design) -> dict[Specimen, Outcome]:
+def _kept(record: Path, design: Design) -> dict[Specimen, Tried]:
     """Return the outcomes of earlier calls, if they were of this very design."""
     try:
         found = json.loads(record.read_text(encoding="utf-8"))
         if found["design"] != design.as_dict():
             return {}
         outcomes = [
-            Outcome(**(fields | {"specimen": Specimen(**fields["specimen"])}))
+            Tried(**(fields | {"specimen": Specimen(**fields["specimen"])}))
             for fields in found["outcomes"]
         ]
     except (OSError, ValueError, TypeError, KeyError):

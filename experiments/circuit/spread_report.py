@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from engine.arrays import FloatArray
-from experiments.circuit.specimens import Design, Outcome
+from experiments.circuit.specimens import Design, Tried
 from experiments.contest.curves import draw_band
 from experiments.contest.roster import Look
 from experiments.reporting.document import Cell, Table
@@ -34,9 +34,9 @@ KINDS = {
 """What may be spread: the title of its panel, and its axis."""
 
 
-def spread_table(outcomes: Iterable[Outcome], title: str, design: Design) -> Table:
+def spread_table(outcomes: Iterable[Tried], title: str, design: Design) -> Table:
     """List each spread with what both ways get right, and the specimens that gain by the second."""
-    groups: dict[tuple[float, float], list[Outcome]] = {}
+    groups: dict[tuple[float, float], list[Tried]] = {}
     for one in outcomes:
         groups.setdefault((one.specimen.device, one.specimen.diode), []).append(one)
     rows: list[tuple[Cell, ...]] = []
@@ -81,7 +81,7 @@ def spread_table(outcomes: Iterable[Outcome], title: str, design: Design) -> Tab
     )
 
 
-def draw_spread(outcomes: list[Outcome]) -> bytes:
+def draw_spread(outcomes: list[Tried]) -> bytes:
     """Draw accuracy against each spread: mean, and the range from the worst to the best."""
     shown = [kind for kind in KINDS if len({getattr(o.specimen, kind) for o in outcomes}) > 1]
     shown = shown or list(KINDS)[:1]
@@ -96,7 +96,7 @@ def draw_spread(outcomes: list[Outcome]) -> bytes:
         return to_png(figure)
 
 
-def _draw_kind(axes: Axes, kind: str, outcomes: list[Outcome]) -> None:
+def _draw_kind(axes: Axes, kind: str, outcomes: list[Tried]) -> None:
     spreads = sorted({getattr(one.specimen, kind) for one in outcomes})
     for way, look in LOOKS.items():
         at = [
@@ -111,7 +111,7 @@ def _draw_kind(axes: Axes, kind: str, outcomes: list[Outcome]) -> None:
         axes.set_ylabel("right, of held-out data (%)")
 
 
-def _accuracies(outcomes: list[Outcome], way: str) -> FloatArray:
+def _accuracies(outcomes: list[Tried], way: str) -> FloatArray:
     return np.array([getattr(one, way) for one in outcomes])
 
 

@@ -19,8 +19,8 @@ from rich.console import Console
 from adapters.spice_netlist import Parts, SpiceError, check_circuit
 from engine.learning.checkpoint import load
 from experiments.circuit.asked import add_circuit, parts_of, samples_of
-from experiments.circuit.watching import Conditions, Settling, Watch
-from experiments.circuit.waveform_plot import Course, draw_courses
+from experiments.circuit.watching import Conditions, Settling, Watcher
+from experiments.circuit.waveform_plot import Waveforms, draw_courses
 from experiments.machine import describe_machine
 from experiments.options import add_out, positive_number
 from experiments.output import prepare_output
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
         write_text(options.out / name, text)
         console.print(f"Written: {options.out / name}; it runs in ngspice ...", soft_wrap=True)
 
-    watch = Watch(
+    watch = Watcher(
         params, Conditions(options.capacitance, options.fraction, options.beta), keep, parts
     )
     courses, found = [], []
@@ -100,7 +100,7 @@ def _judge(
     return 0 if worst <= GOAL else 1
 
 
-def _write(options: argparse.Namespace, courses: list[Course], found: list[Settling]) -> None:
+def _write(options: argparse.Namespace, courses: list[Waveforms], found: list[Settling]) -> None:
     """Write the record, all voltages and the plot."""
     record = {
         "capacitance_f": options.capacitance,

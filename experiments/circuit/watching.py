@@ -16,7 +16,7 @@ from adapters.spice_transient import (
 from engine import NumbaBackend, Params, Relaxation
 from engine.arrays import FloatArray
 from engine.model.continuous import trace
-from experiments.circuit.waveform_plot import Course
+from experiments.circuit.waveform_plot import Waveforms
 
 SETTLED = Relaxation(100_000, 1e-13, "sweeps")
 IN_TIME = 200_000
@@ -52,7 +52,7 @@ class Settling:
     """Largest distance of ngspice from the fixed point when it was last seen."""
 
 
-class Watch:
+class Watcher:
     """A circuit, and how it is watched; each netlist is handed to `keep` before it is run."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Watch:
 
     def phases(
         self, sample: int, x: FloatArray, y: FloatArray | None
-    ) -> list[tuple[Course, Settling]]:
+    ) -> list[tuple[Waveforms, Settling]]:
         """Return the free phase and, with a target, the nudged one, which begins where it ends."""
         begin = np.zeros(self._params.network.units)
         free, final = self._phase(f"free-{sample}", sample, (x, None, 0.0), begin)
@@ -83,7 +83,7 @@ class Watch:
         sample: int,
         held: tuple[FloatArray, FloatArray | None, float],
         begin: FloatArray,
-    ) -> tuple[tuple[Course, Settling], FloatArray]:
+    ) -> tuple[tuple[Waveforms, Settling], FloatArray]:
         """Return the course of one phase, how it settled, and the fixed point."""
         x, y, beta = held
         final, units = self._settled(held, begin)
@@ -95,7 +95,7 @@ class Watch:
         at, targets = spice.times_s / charging.unit_s, None if y is None else y[None]
         states = trace(self._params, x[None], at, targets, beta, begin[None])[:, 0]
         engine = Waveform(spice.times_s, states)
-        course = Course(f"sample {sample}, {name.split('-')[0]}", spice, engine)
+        course = Waveforms(f"sample {sample}, {name.split('-')[0]}", spice, engine)
         # Other parts have an equilibrium of their own, which is where they end.
         end = final if self._parts == Parts() else spice.voltages[-1]
         settled_s = settling_time(engine, begin, final, self._fraction)

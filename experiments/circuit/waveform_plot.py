@@ -26,7 +26,7 @@ MOST_CURVES = 12
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"), (1e-12, "ps"))
 
 
-class Course(NamedTuple):
+class Waveforms(NamedTuple):
     """One phase of one sample."""
 
     title: str
@@ -34,7 +34,7 @@ class Course(NamedTuple):
     engine: Waveform
 
 
-def draw_courses(courses: Sequence[Course], settled_s: Sequence[float]) -> Figure:
+def draw_courses(courses: Sequence[Waveforms], settled_s: Sequence[float]) -> Figure:
     """Draw a panel for each phase; a line marks when the engine has settled."""
     with matplotlib.rc_context(STYLE):
         figure, panels = draw_panels([course.title for course in courses], 1.3 * PANEL_HEIGHT)

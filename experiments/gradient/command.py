@@ -19,7 +19,7 @@ from experiments.tasks.samples import Samples, read_samples
 from experiments.vision.gradient import cosine, exact_gradient
 
 
-class Agreement(NamedTuple):
+class BlockAgreement(NamedTuple):
     """How an estimate of a block compares with the exact gradient of it."""
 
     block: str
@@ -57,13 +57,15 @@ def run(options: argparse.Namespace) -> int:
     return guarded(work, console, (EngineError, TaskError), "")
 
 
-def agreements(saved: SavedNetwork, estimated: FloatArray, exact: FloatArray) -> list[Agreement]:
+def agreements(
+    saved: SavedNetwork, estimated: FloatArray, exact: FloatArray
+) -> list[BlockAgreement]:
     """Compare two gradients as a whole, and block by block."""
     network = saved.params.network
     spans = {"all": slice(0, network.size)}
     spans |= {name: block.span for name, block in network.blocks.items()}
     return [
-        Agreement(name, len(exact[span]), cosine(estimated[span], exact[span]),
+        BlockAgreement(name, len(exact[span]), cosine(estimated[span], exact[span]),
                   _error(estimated[span], exact[span]))
         for name, span in spans.items()
     ]  # fmt: skip

@@ -71,7 +71,9 @@ MEASUREMENTS = {
     "circuit-digits": _circuit("--task digits --hidden 128 --seeds 3"),
     "circuit-mnist": _circuit("--task mnist --hidden 512 --epochs 10 --seeds 3"),
     "circuit-fashion": _circuit("--task fashion_mnist --hidden 256 128 --epochs 6"),
-    "circuit-fashion-larger": _circuit("--task fashion_mnist --hidden 512 256 --epochs 8 --seeds 3"),
+    "circuit-fashion-larger": _circuit(
+        "--task fashion_mnist --hidden 512 256 --epochs 8 --seeds 3"
+    ),
     "transformer": Measurement("python -m experiments.transformer", TRANSFORMER),
     "speed": Measurement(
         "python -m experiments.benchmark --part floor epoch --threads 1 2", BENCHMARK

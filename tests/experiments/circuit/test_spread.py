@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.circuit.__main__ import main
-from experiments.circuit.specimens import Design, Outcome, Specimen, Study
+from experiments.circuit.specimens import Design, Specimen, Study, Tried
 from experiments.circuit.spread_report import spread_table
 from experiments.tasks import find_task
 
@@ -90,7 +90,7 @@ def test_the_table_counts_who_gains() -> None:
     design = Design("digits", (12,), 2, 16, None, 100.0, "test")
     pairs = [(0.5, 0.9), (0.6, 0.6), (0.8, 0.7)]
     outcomes = [
-        Outcome(Specimen(0.4, 0.0, draw, 42), loaded, in_place, 0.0)
+        Tried(Specimen(0.4, 0.0, draw, 42), loaded, in_place, 0.0)
         for draw, (loaded, in_place) in enumerate(pairs)
     ]
     (row,) = spread_table(outcomes, "Digits", design).rows
