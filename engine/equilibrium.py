@@ -61,6 +61,9 @@ class Relaxation:
         check_count("memory", self.memory)
         if self.displaced and self.solver == "ode":
             raise EngineError("solver 'ode' integrates states: it iterates no displacement.")
+        # Kernels that are called by their address take these kinds of numbers and no others.
+        for name, kind in (("max_steps", int), ("tolerance", float), ("damping", float)):
+            object.__setattr__(self, name, kind(getattr(self, name)))
 
     def displaces(self, possible: bool) -> bool:
         """Return whether it iterates displacements where a backend can (`possible`)."""

@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,8 +136,8 @@ def test_memory_does_not_depend_on_the_steps(monkeypatch: pytest.MonkeyPatch) ->
     alive: list[int] = []
     image: Callable[..., torch.Tensor] = torch_phase.Phase.image
 
-    def watched(phase: torch_phase.Phase, state: torch.Tensor) -> torch.Tensor:
-        result = image(phase, state)
+    def watched(phase: torch_phase.Phase, state: torch.Tensor, *more: Any) -> torch.Tensor:
+        result = image(phase, state, *more)
         alive.append(sum(reference() is not None for reference in states))
         states.append(weakref.ref(result))
         return result

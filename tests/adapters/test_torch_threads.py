@@ -1,6 +1,7 @@
 """Torch has one thread while a network trains or settles on the CPU, and then those it had."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,9 +36,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     image: Callable[..., torch.Tensor] = torch_phase.Phase.image
 
-    def watched(phase: torch_phase.Phase, state: torch.Tensor) -> torch.Tensor:
+    def watched(phase: torch_phase.Phase, state: torch.Tensor, *more: Any) -> torch.Tensor:
         seen.append(torch.get_num_threads())
-        return image(phase, state)
+        return image(phase, state, *more)
 
     monkeypatch.setattr(torch_phase.Phase, "image", watched)
     return seen

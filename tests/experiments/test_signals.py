@@ -97,7 +97,9 @@ def test_a_training_that_was_ended_goes_on(number, started, tmp_path, monkeypatc
     if number == signal.SIGTERM:
         line = "Stopped. Finished runs are kept; the same command goes on from here.\n"
         assert (process.returncode, printed) == (143, line)
-        assert all(told.endswith(" is done") for told in errors.splitlines())
+        about, *told = errors.splitlines()
+        assert about.startswith("points.csv: 80 samples")
+        assert all(line.endswith(" is done") for line in told)
     assert is_gone(process)
     kept = {path: path.read_bytes() for path in out.glob("runs/*.json")}
     first = [path for path in kept if path.stem.endswith("-42")]

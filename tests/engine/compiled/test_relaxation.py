@@ -14,6 +14,8 @@ from engine.couplings.dense import Bias
 from engine.couplings.readout import SquaredError
 from engine.equilibrium import Relaxation
 from engine.errors import DivergenceError, EngineError
+from engine.learning.estimator import estimate_anew, one_sided
+from engine.learning.predict import Predictor
 from engine.learning.run import Run
 from engine.learning.training import Training, train_step
 from engine.model.builders import layered, looped_mlp
@@ -206,3 +208,31 @@ def test_converged_means_what_the_kernel_meant() -> None:
 def test_a_relaxation_that_makes_no_sense_is_refused(settings: dict, message: str) -> None:
     with pytest.raises(EngineError, match=message):
         Relaxation(**settings)
+
+
+def test_a_limit_that_is_a_whole_number_is_the_same_limit() -> None:
+    """A kernel that is called by its address reads whatever lies there."""
+    network = looped_mlp(3, 4, 2)
+    backend = NumbaBackend(network, initial_params(network, np.random.default_rng(0)))
+    x, y = np.random.default_rng(1).normal(size=(5, 3)), np.eye(2)[[0, 1, 0, 1, 1]]
+    plain = Relaxation(max_steps=40, tolerance=0.0, damping=1.0)
+    other = Relaxation(max_steps=40, tolerance=0, damping=1)
+    assert plain == other
+    found = [backend.settle(backend.clamp(x), relaxation=how) for how in (plain, other)]
+    np.testing.assert_array_equal(found[0].state, found[1].state)
+    nudged = replace(other, displaced=True)
+    gradients = []
+    for how in (plain, other):
+        gradients.append(np.zeros(network.size, backend.dtype))
+        estimate_anew(
+            backend,
+            x.astype(np.float32),
+            y.astype(np.float32),
+            one_sided(1e-3),
+            gradients[-1],
+            how,
+            nudged,
+        )
+    np.testing.assert_array_equal(*gradients)
+    answers = [Predictor(backend).predict_outputs(x, how) for how in (plain, other)]
+    np.testing.assert_array_equal(*answers)
