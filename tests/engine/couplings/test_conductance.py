@@ -271,3 +271,14 @@ def test_conductances_and_a_softmax_share_a_network() -> None:
             make(network, params), x, y, {"implicit": implicit_gradient}, centered(1e-3)
         )
         assert found.relative_error < 1e-5, found
+
+
+def test_what_meets_at_a_node_at_the_start_is_the_total() -> None:
+    """On average: what 200 uniform conductances sum to is off by a twentieth at one of 15 nodes."""
+    network = resistive((100, 30, 40), total=7.0)
+    params = initial_params(network, np.random.default_rng(0), np.float64)
+    for coupling in network.couplings:
+        if isinstance(coupling, Conductance | InputConductance):
+            ends = (0, 1) if isinstance(coupling, InputConductance) else 0
+            at_each = params[coupling.name].sum(axis=ends)
+            assert abs(at_each.mean() / coupling.total - 1.0) < 0.1
