@@ -17,9 +17,11 @@ from engine.arrays import FloatArray
 
 Contestant = Callable[[], object]
 
-REST = 0.06
+REST = 0.15
 """Seconds after which an idle thread of a library sleeps. Until then it looks for work on a core
 that the next contestant, with threads of its own, would have to share with it."""
+WAKE = 0.03
+"""Seconds of untimed runs after a rest: the system then has found a core for each thread."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,17 @@ def interleave(
         for name, run in contestants.items():
             if threads > 1:
                 time.sleep(REST)
-                run()
+                _wake(run)
             seconds[name].append(seconds_of(run))
     return {name: Times(first[name], np.array(taken)) for name, taken in seconds.items()}
+
+
+def _wake(run: Contestant) -> None:
+    """Run untimed, once or as often as it takes to be awake."""
+    began = time.perf_counter()
+    run()
+    while time.perf_counter() - began < WAKE:
+        run()
 
 
 def seconds_of(run: Contestant) -> float:

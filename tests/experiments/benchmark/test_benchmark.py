@@ -1,5 +1,6 @@
 """The benchmark times the same work for all, compares within rounds, and judges its goals."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -29,7 +30,7 @@ from experiments.benchmark.growth import Exponents, FirstStep, GrowthPoint, fit_
 from experiments.benchmark.learners import EqPropLearner, feedforward, unrolled
 from experiments.benchmark.probe import Setting, TrainingFootprint
 from experiments.benchmark.report import BenchmarkResults, build_document, write_report
-from experiments.benchmark.timing import REST, Spread, TimingEffort, fixed_threads, interleave
+from experiments.benchmark.timing import REST, WAKE, Spread, TimingEffort, fixed_threads, interleave
 from experiments.benchmark.turns import Course
 from experiments.tasks import TASKS
 
@@ -77,11 +78,12 @@ def test_rounds_go_on_until_the_time_is_over_or_they_are_enough(monkeypatch):
 
 
 def test_with_threads_a_contestant_rests_and_wakes_its_own_before_it_is_timed(monkeypatch):
-    happened = []
+    happened, clock = [], itertools.count(0.0, 0.6 * WAKE)  # two untimed runs take as long
     monkeypatch.setattr(timing.time, "sleep", happened.append)
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: next(clock))
     runs = {name: lambda name=name: happened.append(name) for name in "ab"}
     interleave(runs, TimingEffort(0.0, 1, 1), threads=2)
-    assert happened == ["a", "b", REST, "a", "a", REST, "b", "b"]
+    assert happened == ["a", "b", REST, "a", "a", "a", REST, "b", "b", "b"]
 
 
 def test_threads_are_given_back():
