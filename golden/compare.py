@@ -105,13 +105,19 @@ def compare_steps(
 def compare_rules(
     left: Backend, right: Backend, x: FloatArray, y: FloatArray, *, threshold: float | None = None
 ) -> tuple[Metric, ...]:
-    """Compare what both accumulate at one state, block by block, relative to its largest entry."""
+    """Compare what both accumulate at one state, block by block.
+
+    A difference is relative to the largest sum of the sizes of what samples add to an entry: where
+    they cancel, as errors of equally likely classes do, an entry is nothing but their rounding.
+    """
     limit = coarser_threshold(left, right) if threshold is None else threshold
     reached = left.settle(left.clamp(x, y), relaxation=Relaxation(max_steps=5))
     ours, theirs = (_local_rule(backend, x, y, reached) for backend in (left, right))
+    alone = [_local_rule(left, x[[k]], y[[k]], _sample(reached, k)) for k in range(len(x))]
+    sizes = np.abs(alone).sum(0)
     metrics = []
     for name, block in left.network.blocks.items():
-        scale = max(float(np.abs(ours[block.span]).max()), TINY)
+        scale = max(float(sizes[block.span].max()), TINY)
         gap = float(_gap(ours[block.span], theirs[block.span]).max()) / scale
         metrics.append(Metric(f"{name} local rule", gap, limit))
     return tuple(metrics)
@@ -146,6 +152,14 @@ def _locate(
         sample, unit = divmod(int(np.argmax(output)), output.shape[1])
         return Location(step, OUTPUT, unit, sample, float(output[sample, unit]))
     return None
+
+
+def _sample(reached: Equilibrium, k: int) -> Equilibrium:
+    """Return where one sample ended."""
+    parts = {
+        name: getattr(reached, name)[[k]] for name in ("state", "steps", "residual", "converged")
+    }
+    return replace(reached, **parts)
 
 
 def _local_rule(backend: Backend, x: FloatArray, y: FloatArray, reached: Equilibrium) -> FloatArray:

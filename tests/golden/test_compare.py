@@ -14,6 +14,7 @@ from engine.couplings.coupling import Coupling
 from engine.equilibrium import Clamped, Equilibrium, Relaxation
 from engine.errors import EngineError
 from engine.model.builders import layered
+from engine.model.params import initial_params
 from golden.cases import CAP, UNCAPPED, Case, initial_case, judged_networks, trained_case
 from golden.compare import OUTPUT, compare_rules, compare_steps, format_steps
 from golden.metric import Metric, format_metrics
@@ -112,6 +113,27 @@ def test_a_backend_does_not_differ_from_itself(name: str, case: Case) -> None:
     assert found.passed
     assert found.first is None
     assert all(metric.value == 0.0 for metric in compare_rules(left, right, case.x, case.y))
+
+
+def test_errors_that_cancel_are_compared_by_their_size_and_not_by_their_rounding() -> None:
+    """Nothing is sent to the read-out, and each class is as frequent as it is likely."""
+    network = layered((4, 5, 3))
+    params = initial_params(network, np.random.default_rng(0), np.float64)
+    params["W_out"][...] = 0
+    x, y = np.random.default_rng(1).normal(size=(6, 4)), np.eye(3)[[0, 1, 1, 0, 2, 2]]
+    sides = ReferenceBackend(network, params), TORCH(network, params)
+    assert all(metric.passed for metric in compare_rules(*sides, x, y))
+
+    class Forgetful(NumbaBackend):
+        """A thousandth of an error is lost in every step of the delta rule."""
+
+        def _accumulate(self, clamped, equilibrium, gradient, energy, cost):  # type: ignore[no-untyped-def]
+            costs = super()._accumulate(clamped, equilibrium, gradient, energy, cost)
+            gradient[network.blocks["b_out"].start] -= 1e-3 * cost
+            return costs
+
+    wrong = compare_rules(sides[0], Forgetful(network, params), x, y)
+    assert [metric.name for metric in wrong if not metric.passed] == ["b_out local rule"]
 
 
 @pytest.mark.parametrize("trained", [False, True], ids=["initial", "trained"])
