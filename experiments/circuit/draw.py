@@ -41,7 +41,10 @@ def run(options: argparse.Namespace) -> int:
         text = options.netlist.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SpiceError(f"{options.netlist} is no readable netlist: {reason(error)}.") from None
-    figure = draw_schematic(read_schematic(text))
+    try:
+        figure = draw_schematic(read_schematic(text))
+    except SpiceError as error:
+        raise SpiceError(f"{options.netlist}: {error}") from None
     with matplotlib.rc_context(STYLE):
         if picture.suffix == ".svg":
             write_text(picture, to_svg(figure))

@@ -81,7 +81,9 @@ def test_what_cannot_be_drawn_is_refused(
     for text, sentence in cases.items():
         (tmp_path / "some.cir").write_text(text)
         assert main(["draw", str(tmp_path / "some.cir")]) == 2
-        assert sentence in capsys.readouterr().out
+        printed = capsys.readouterr().out
+        assert sentence in printed
+        assert "some.cir" in printed
     assert main(["draw", str(tmp_path / "none.cir")]) == 2
     (tmp_path / "some.cir").write_text(small)
     assert main(["draw", str(tmp_path / "some.cir"), "--out", str(tmp_path / "a.gif")]) == 2
