@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from adapters.torch_arrays import CPU, Blocks, to_tensor, torch, unpack
 from adapters.torch_backend import TorchBackend
+from adapters.torch_threads import one_torch_thread
 from engine.arrays import FloatArray, checked_matrix
 from engine.border import checked
 from engine.equilibrium import Relaxation
@@ -111,7 +112,18 @@ def _adjoint(mean: torch.Tensor, image: torch.Tensor, state: torch.Tensor) -> to
     ]
     jacobian = torch.stack(rows, 1)
     identity = torch.eye(len(rows), dtype=state.dtype)
-    adjoint: torch.Tensor = torch.linalg.solve((identity - jacobian).mT, slope)
+    system = (identity - jacobian).mT
+    # MKL solves batches of a few hundred unknowns wrongly on some processors if it may use two
+    # threads.
+    with one_torch_thread():
+        adjoint: torch.Tensor = torch.linalg.solve(system, slope)
+    left = (system @ adjoint[..., None])[..., 0] - slope
+    allowed = len(rows) * float(torch.finfo(state.dtype).eps) * float(system.abs().sum(-1).max())
+    if not float(left.abs().max()) <= allowed * float(adjoint.abs().max()):
+        raise EngineError(
+            f"torch left {float(left.abs().max()):.1e} when it solved for the exact gradient of "
+            f"{len(rows)} units: it cannot be used as a judge here."
+        )
     return adjoint
 
 

@@ -10,14 +10,24 @@ from engine.model.network import Network
 
 @contextmanager
 def fitting_torch_threads(network: Network, samples: int) -> Iterator[None]:
-    """Hold torch's operations to one thread, and give back afterwards what they had.
+    """Hold torch's operations to one thread, unless products are so large that others gain.
 
     Between the small products of a relaxation its other threads would wait for work, on cores that
     others need. They gain by them where products with `samples` rows are large.
     """
-    before = torch.get_num_threads()
     largest = max((block.size for block in network.blocks.values()), default=0)
-    if before == 1 or samples * largest >= LARGE:
+    if samples * largest >= LARGE:
+        yield
+        return
+    with one_torch_thread():
+        yield
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Hold torch's operations to one thread, and give back afterwards what they had."""
+    before = torch.get_num_threads()
+    if before == 1:
         yield
         return
     torch.set_num_threads(1)

@@ -106,6 +106,31 @@ def test_few_steps_from_a_start_are_what_they_say() -> None:
     np.testing.assert_allclose(unrolled, implicit_gradient(network, params, x, y), atol=1e-12)
 
 
+def test_threads_of_torch_change_no_gradient() -> None:
+    network = looped_mlp(4, 266, 3)
+    params = initial_params(network, np.random.default_rng(0), np.float64)
+    x, y = np.random.default_rng(1).standard_normal((8, 4)), np.eye(3)[np.arange(8) % 3]
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(implicit_gradient(network, params, x, y))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-14)
+
+
+def test_a_solution_that_is_none_is_no_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    solve = torch.linalg.solve
+    monkeypatch.setattr(torch.linalg, "solve", lambda a, b: solve(a, b) * (1 + 1e-6))
+    network = looped_mlp(4, 6, 3)
+    params = initial_params(network, np.random.default_rng(0), np.float64)
+    with pytest.raises(EngineError, match="exact gradient of 6 units"):
+        implicit_gradient(network, params, np.ones((2, 4)), np.eye(3)[:2])
+
+
 def test_no_equilibrium_is_an_error() -> None:
     network = NETWORKS["looped"]
     with pytest.raises(EngineError, match="no equilibrium to differentiate: 0 of 5 samples"):
