@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
@@ -82,6 +83,23 @@ def _git(*arguments: str) -> bytes | None:
     return ended.stdout if ended.returncode == 0 else None
 
 
+@cache
+def _bytecode() -> tempfile.TemporaryDirectory[str]:
+    """Return the folder for compiled Python of all versions, which is removed in the end.
+
+    Else one that has run in its folder would be imported faster than one that was just unpacked.
+    """
+    return tempfile.TemporaryDirectory(prefix="settle-")
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """Return the environment in which every version runs."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return (
+        kept | dict.fromkeys(ONE_THREAD, str(threads)) | {"PYTHONPYCACHEPREFIX": _bytecode().name}
+    )
+
+
 class TimingProcess:
     """A process that has imported the engine of a version and times what it is asked for."""
 
@@ -93,7 +111,7 @@ class TimingProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, **dict.fromkeys(ONE_THREAD, str(threads))},
+            env=_environment(threads),
             text=True,
         )
         self._asked = cast(IO[str], self._process.stdin)

@@ -176,6 +176,17 @@ def test_an_engine_that_cannot_be_imported_is_one_sentence(source, sentence, tmp
         TimingProcess(fake(tmp_path / "bad", source), 1)
 
 
+def test_no_version_is_ahead_by_bytecode_that_it_has_already(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    source = (
+        "import os\n"
+        "assert os.path.exists(__cached__), 'imported from source'\n"
+        "assert not __cached__.startswith(os.path.dirname(__file__)), 'kept beside the source'"
+    )
+    TimingProcess(fake(tmp_path / "new", source), 1).close()
+    assert not list(tmp_path.rglob("*.pyc"))
+
+
 def test_a_process_that_dies_in_the_middle_is_one_sentence(tmp_path):
     version = fake(tmp_path / "dying", "def __getattr__(name):\n    import os\n    os._exit(7)")
     process = TimingProcess(version, 1)
