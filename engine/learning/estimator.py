@@ -38,6 +38,10 @@ TINY_BETA = 1e-4
 """What `beta="auto"` is for displacements, which carry any: the bias of one nudge is of its order,
 and few units lie so close to a kink that it takes them over."""
 
+FIRM_BETA = 1.0
+"""What `beta="auto"` is for displacements where outputs clip: a unit beyond its edge feels no
+nudge but one that lifts it over, and this one goes as far as the target."""
+
 
 @dataclass(frozen=True)
 class Report:

@@ -19,6 +19,7 @@ from engine.errors import CheckpointError, EngineError, check_count, check_seed,
 from engine.fingerprint import fingerprint
 from engine.learning import checkpoint as files
 from engine.learning.estimator import (
+    FIRM_BETA,
     TINY_BETA,
     Estimator,
     Recipe,
@@ -42,8 +43,9 @@ class Training:
     """Settings of a training run; `beta` is a number or `"auto"`.
 
     `estimator` is a name, a function of beta such as `lambda beta: symmetric(beta, 6)`, or pairs
-    `(beta, coefficient)`, which are used as they are. `"auto"` is one nudge of a tiny beta where
-    nudged phases are displacements and beta is `"auto"` too; else it is `"centered"`.
+    `(beta, coefficient)`, which are used as they are. `"auto"` is one nudge where nudged phases are
+    displacements and beta is `"auto"` too: a tiny one, or one of 1 where units that clip are
+    compared with the targets. Else it is `"centered"`.
     """
 
     epochs: int = 30
@@ -111,18 +113,25 @@ class Training:
 
     def phases(self, backend: Backend) -> Estimator:
         """Return the estimator of the next step on a backend, with what is `"auto"` resolved."""
-        _, nudged = self.relaxations(backend)
-        displaced = nudged.displaces(backend.displaces)
+        displaced = backend.displaces
+        if not isinstance(self.nudged, str):
+            displaced = self.nudged.displaces(displaced)
         recipe = self._named
         if not isinstance(self.beta, str):
             return phases_of(recipe, self.beta)
         if not displaced:
             return phases_of(recipe, safe_beta(backend))
-        return phases_of("one_sided" if self._is_auto else recipe, TINY_BETA)
+        if not self._is_auto:
+            return phases_of(recipe, TINY_BETA)
+        beta = FIRM_BETA if backend.network.clips_outputs else TINY_BETA
+        return phases_of("one_sided", beta)
 
     def relaxations(self, backend: Backend, cost: float = 1.0) -> tuple[Relaxation, Relaxation]:
         """Return how free and nudged equilibria are looked for at this mean cost of a sample."""
-        free, nudged = automatic(backend, cost)
+        network = backend.network
+        # A circuit divides its steps by all that meets in a node, and needs no smaller ones.
+        steps_far = backend.displaces and network.compares_units and not network.squares
+        free, nudged = automatic(backend, cost, _largest_beta(backend, self) if steps_far else 0.0)
         return (
             free if isinstance(self.free, str) else self.free,
             nudged if isinstance(self.nudged, str) else self.nudged,

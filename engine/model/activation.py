@@ -25,6 +25,8 @@ class Activation:
     high: float
     code: int
     """How compiled kernels tell the activations apart."""
+    clips: bool = False
+    """Whether it is constant beyond an edge, where no small change of a drive is felt."""
 
 
 def _tanh(h: Array) -> Array:
@@ -93,11 +95,17 @@ def _half_square(s: Array) -> Array:
 ACTIVATIONS = {
     "tanh": Activation(_tanh, _tanh_convex, _tanh_difference, -1.0, 1.0, code=0),
     "hard_sigmoid": Activation(
-        _hard_sigmoid, _half_square, _hard_sigmoid_difference, 0.0, 1.0, code=1
+        _hard_sigmoid, _half_square, _hard_sigmoid_difference, 0.0, 1.0, code=1, clips=True
     ),
-    "relu": Activation(_relu, _half_square, _relu_difference, 0.0, math.inf, code=2),
+    "relu": Activation(_relu, _half_square, _relu_difference, 0.0, math.inf, code=2, clips=True),
     "mirrored_relu": Activation(
-        _mirrored_relu, _half_square, _mirrored_relu_difference, -math.inf, 0.0, code=3
+        _mirrored_relu,
+        _half_square,
+        _mirrored_relu_difference,
+        -math.inf,
+        0.0,
+        code=3,
+        clips=True,
     ),
     "linear": Activation(_linear, _half_square, _linear_difference, -math.inf, math.inf, code=4),
 }

@@ -197,6 +197,17 @@ class Network:
         return reading_of(self.readout, self.shapes[self.readout.layer])
 
     @cached_property
+    def compares_units(self) -> bool:
+        """Whether units are compared with the targets, as they are."""
+        return self.reading is not None and self.reading.link is None
+
+    @cached_property
+    def clips_outputs(self) -> bool:
+        """Whether such units clip."""
+        read = next(layer for layer in self.layers if layer.name == self.readout.layer)
+        return self.compares_units and read.rule.clips
+
+    @cached_property
     def vocabulary(self) -> int | None:
         """Number of different tokens; `None` where the inputs are numbers of any kind."""
         sizes = [c.vocabulary for c in self.couplings if hasattr(c, "vocabulary")]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from adapters.torch_backend import TorchBackend
 from engine.compiled.backend import NumbaBackend
@@ -11,6 +12,7 @@ from engine.equilibrium import Relaxation
 from engine.errors import EngineError
 from engine.learning.estimator import estimate
 from engine.learning.pace import automatic
+from engine.learning.predict import evaluate
 from engine.learning.training import Training, fit
 from engine.model.builders import energy_transformer, layered, looped_mlp
 from engine.model.network import Network
@@ -53,6 +55,40 @@ def test_the_gradient_stays_exact_while_the_cost_falls(network: Network, epochs:
     least = 0.99 if inside else 0.999
     assert loose @ tight >= least * np.linalg.norm(loose) * np.linalg.norm(tight)
     assert report.free_steps < 0.1 * closely.free_steps
+
+
+@pytest.mark.parametrize("activation", ["hard_sigmoid", "relu"])
+@pytest.mark.parametrize("kind", [NumbaBackend, TorchBackend])
+def test_outputs_beyond_their_edge_are_lifted_over_it(
+    activation: str, kind: type[NumbaBackend | TorchBackend]
+) -> None:
+    """Nothing is learned from a unit that stands at its edge and feels no small nudge."""
+    x, y = load_digits(return_X_y=True)
+    x = x / 8 - 1
+    network = layered((64, 48, 10), activation, "squared_error")
+    accuracies = []
+    for training in (Training(epochs=6), Training(epochs=6, beta=1e-4, estimator="one_sided")):
+        backend = kind(network, initial_params(network, np.random.default_rng(0)))
+        epochs = fit(backend, x[:1200], y[:1200], training)
+        accuracies.append(evaluate(backend, x[1200:], y[1200:]).accuracy)
+        assert epochs[-1].unsettled < 0.01
+    assert accuracies[0] > 0.87
+    assert accuracies[0] > accuracies[1] + 0.03
+
+
+@pytest.mark.parametrize("beta", [0.6, 1.0, 2.0])
+def test_outputs_settle_under_a_nudge_of_any_size(beta: float) -> None:
+    network = layered((6, 20, 3), readout="squared_error")
+    backend, rng = _backend(network), np.random.default_rng(1)
+    training = Training(beta=beta, estimator="one_sided")
+    clamped = backend.clamp(rng.standard_normal((40, 6)), np.eye(3)[rng.integers(3, size=40)])
+    unsettled = []
+    for way in (training.relaxations(backend)[1], Relaxation(30, 2.5e-3, displaced=True)):
+        gradient = np.zeros(network.size, np.float32)
+        report = estimate(backend, clamped, training.phases(backend), gradient, None, way)
+        unsettled.append(report.unsettled)
+    assert unsettled[0] == 0.0
+    assert unsettled[1] > 0.0 or beta < 1.0
 
 
 def test_tolerances_shrink_with_the_root_of_the_cost() -> None:
