@@ -49,6 +49,7 @@ def _call(*given: str) -> int:
     parser = argparse.ArgumentParser()
     verilog.add_arguments(parser)
     options = parser.parse_args(given)
+    options.told = "python -m experiments.circuit verilog"
     return guarded(lambda: verilog.run(options), make_console(), (EngineError,), "")
 
 
