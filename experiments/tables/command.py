@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from experiments.machine import describe_machine
+from experiments.records import write_text
 from experiments.shell import guarded, make_console
 from experiments.tables.code import code_files, code_fingerprint
 from experiments.tables.measurement import Measurement
@@ -88,6 +90,7 @@ def _measure(console: Console, root: Path, names: list[str]) -> None:
             continue
         measurement, folder, alike = MEASUREMENTS[name], root / OUT / name, _alike(name)
         codes = {one: code_fingerprint(MEASUREMENTS[one].depends, root) for one in alike}
+        _forget_earlier(folder, "".join(codes.values()))
         for command in measurement.first:
             _run(console, name, command, root, folder=None)
         _run(console, name, measurement.command, root, folder, measurement.out)
@@ -95,6 +98,14 @@ def _measure(console: Console, root: Path, names: list[str]) -> None:
             _store(root, one, folder, date.today(), codes[one])
         done |= set(alike)
         _fill(console, root)
+
+
+def _forget_earlier(folder: Path, code: str) -> None:
+    """Remove what other code left in a folder: commands go on from the runs that they find."""
+    mark = folder.with_name(f"{folder.name}.code")
+    if folder.is_dir() and not (mark.is_file() and mark.read_text(encoding="utf-8") == code):
+        shutil.rmtree(folder)
+    write_text(mark, code)
 
 
 def _has_reader(measurement: Measurement) -> bool:

@@ -117,6 +117,18 @@ def test_commands_that_come_first_are_run_and_told(place: Path) -> None:
     assert (place / "results" / "tables" / "speed" / "inner" / "time").is_file()
 
 
+def test_runs_of_earlier_code_are_not_gone_on_with(place: Path) -> None:
+    run_before = place / "results" / "tables" / "speed" / "runs" / "before.json"
+    assert run(place, "speed") == 0
+    run_before.parent.mkdir()
+    run_before.touch()
+    assert run(place, "speed") == 0
+    assert run_before.is_file()
+    (place / "engine.py").write_text("STEPS = 4\n", encoding="utf-8")
+    assert run(place, "speed") == 0
+    assert not run_before.exists()
+
+
 def test_what_has_no_reader_says_what_to_do(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(place, "noted") == 0
     said = " ".join(capfd.readouterr().out.split())
