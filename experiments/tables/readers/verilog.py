@@ -29,4 +29,6 @@ def products_rows(folder: Path, command: str, root: Path) -> Rows:
 
 def _made(folder: Path, command: str, table: str) -> Rows:
     rows = read_output(folder / "verilog" / "gates.json", command)[table]
-    return tuple(tuple(cell.replace("um2", "µm²") for cell in row) for row in rows)
+    return tuple(
+        tuple(cell.replace("um2", "µm²").replace(" um", " µm") for cell in row) for row in rows
+    )
