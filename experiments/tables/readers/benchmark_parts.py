@@ -75,8 +75,8 @@ def growth_rows(folder: Path, command: str, root: Path) -> Rows:
         rows.append(
             (
                 axis,
-                *(number(e.time, 2) for e in fitted),
-                *(number(e.memory, 2) for e in fitted),
+                *(_slope(e.time) for e in fitted),
+                *(_slope(e.memory) for e in fitted),
                 f"± {100 * fitted[0].flatness:.1f} %" if axis == "steps" else NONE,
             )
         )
@@ -141,6 +141,11 @@ def growth_points(points: Sequence[Mapping[str, Any]]) -> list[GrowthPoint]:
         )
         for point in points
     ]
+
+
+def _slope(value: float) -> str:
+    """Return two digits; adding zero turns a negative zero into a positive one."""
+    return number(round(value, 2) + 0.0, 2)
 
 
 def _accuracies(column: Mapping[str, Found]) -> str:
