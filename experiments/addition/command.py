@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,6 +28,7 @@ from experiments.shell import guarded, make_console
 def run(options: argparse.Namespace, given: Sequence[str]) -> int:
     """Do what the options ask for; return the exit code."""
     console = make_console(highlight=False)
+    told = shlex.join(["python", "-m", "experiments.addition", *given])
 
     def work() -> int:
         match options.command:
@@ -39,9 +41,9 @@ def run(options: argparse.Namespace, given: Sequence[str]) -> int:
             case "log":
                 return log(options, console)
             case "cell":
-                return eqprop_command.cell(options, console)
+                return eqprop_command.cell(options, told, console)
             case _:
-                return eqprop_command.energy(options, console)
+                return eqprop_command.energy(options, told, console)
 
     resumed = options.command in ("train", "log")
     kept = "The same command goes on from the last evaluation that was saved." if resumed else ""

@@ -31,7 +31,7 @@ from experiments.reporting.terminal_table import rich_table
 from experiments.transformer.training import METHODS
 
 
-def cell(options: argparse.Namespace, console: Console) -> int:
+def cell(options: argparse.Namespace, command: str, console: Console) -> int:
     """Train the adder cell for several seeds and let each add the published test sums."""
     prepare_output(options.out, "cell.json")
     settings = CellSettings(updates=options.updates)
@@ -48,11 +48,12 @@ def cell(options: argparse.Namespace, console: Console) -> int:
         f"{solved} of {len(results)} seeds add all {len(pairs):,} sums (exact 95 % interval "
         f"{share.low:.1%} to {share.high:.1%})."
     )
-    content = {"settings": asdict(settings), "results": [asdict(result) for result in results]}
+    trained = [asdict(result) for result in results]
+    content = {"command": command, "settings": asdict(settings), "results": trained}
     return _write(options.out / "cell.json", content, console)
 
 
-def energy(options: argparse.Namespace, console: Console) -> int:
+def energy(options: argparse.Namespace, command: str, console: Console) -> int:
     """Train energy transformers by both methods side by side, one process for each."""
     prepare_output(options.out, "energy.json")
     runs = [
@@ -67,7 +68,8 @@ def energy(options: argparse.Namespace, console: Console) -> int:
             show("trainings", len(found), len(runs), f"{result.exact:,} of {result.total:,} exact")
     results = [found[number] for number in range(len(runs))]
     console.print(rich_table(result_table(results), console.width))
-    content = {"settings": [asdict(run[0]) for run in runs], "results": list(map(asdict, results))}
+    settings = [asdict(run[0]) for run in runs]
+    content = {"command": command, "settings": settings, "results": list(map(asdict, results))}
     return _write(options.out / "energy.json", content, console)
 
 

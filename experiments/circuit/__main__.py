@@ -6,6 +6,7 @@ the work (`run`, which returns an exit code).
 
 import argparse
 import ast
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -17,7 +18,7 @@ from experiments.requirements import packages_needed
 from experiments.shell import guarded, make_console
 from experiments.tasks import TaskError
 
-COMMANDS = ("train", "spice", "transient", "spread", "draw", "agree", "verilog")
+COMMANDS = ("train", "spice", "transient", "spread", "draw", "agree", "verilog", "words")
 """The modules there may be."""
 
 
@@ -25,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a sub-command; return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options, _ = parse(_parser(given[0] if given else ""), given)
+    options.told = shlex.join(["python", "-m", "experiments.circuit", *given])
     from engine.errors import EngineError  # the whole engine, which a typo need not wait for
 
     def work() -> int:

@@ -116,8 +116,9 @@ def run(options: argparse.Namespace) -> int:
         for row in rows
     ]  # fmt: skip
     console.print(format_table(heads, table), soft_wrap=True, highlight=False)
-    record = {"machine": describe_machine(), "seed": SEED, "rows": [_values(row) for row in rows]}
-    write_text(options.out / RECORD, json.dumps(record, indent=1))
+    record = {"command": options.told, "machine": describe_machine(), "seed": SEED}
+    whole = record | {"rows": [_values(row) for row in rows]}
+    write_text(options.out / RECORD, json.dumps(whole, indent=1))
     console.print(f"Written: {options.out / RECORD}", soft_wrap=True)
     return int(any(row.verdict == "missed" for row in rows))
 

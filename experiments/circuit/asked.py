@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adapters.spice_netlist import Parts, SpiceError
-from engine import NumbaBackend, Params
+from engine import Network, NumbaBackend, Params
 from engine.arrays import FloatArray
 from engine.learning.predict import checked_data
 from experiments.options import named_path, positive_number, whole
@@ -78,6 +78,15 @@ def samples_of(params: Params, options: argparse.Namespace) -> tuple[FloatArray,
         return backend.clamp(x[chosen]).x, None
     targets: tuple[FloatArray, FloatArray] = checked_data(backend, x, y)
     return targets[0][chosen], targets[1][chosen]
+
+
+def sizes_of(network: Network) -> list[int]:
+    """Return the inputs and the nodes of each layer; `up1` and `down1` are halves of one."""
+    nodes: dict[str, int] = {}
+    for name, columns in network.columns.items():
+        layer = name.removeprefix("up").removeprefix("down")
+        nodes[layer] = nodes.get(layer, 0) + columns.stop - columns.start
+    return [network.inputs, *nodes.values()]
 
 
 def _read_task(name: str) -> tuple[FloatArray, Any]:

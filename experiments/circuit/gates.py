@@ -73,6 +73,16 @@ class Gates:
             ),
         )
 
+    def values(self) -> dict[str, object]:
+        """Return both tables, and how many words of the gates were compared, as plain values."""
+        size, prices = self.tables()
+        return {
+            "logic": size.rows,
+            "products": prices.rows,
+            "compared": self.gross.compared,
+            "differ": self.gross.differ,
+        }
+
     @property
     def memory_bits(self) -> tuple[int, int]:
         """Bits of the weights, copies included, and of the traces of the core of the first unit."""

@@ -8,6 +8,8 @@ voltages have to be those of the engine, to a microvolt; with others the differe
 import argparse
 import csv
 import io
+import json
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from rich.console import Console
@@ -15,7 +17,8 @@ from rich.console import Console
 from adapters.spice_netlist import Parts, SpiceError, check_circuit, run_netlist, write_netlist
 from engine import NumbaBackend, Params, Relaxation, load
 from engine.arrays import FloatArray
-from experiments.circuit.asked import add_circuit, parts_of, samples_of
+from experiments.circuit.asked import add_circuit, parts_of, samples_of, sizes_of
+from experiments.machine import describe_machine
 from experiments.options import add_out
 from experiments.output import prepare_output
 from experiments.records import write_text
@@ -24,7 +27,7 @@ from golden.metric import format_table
 
 GOAL_V = 1e-6
 """Largest difference of a voltage, where all diodes are ideal."""
-FREE, NUDGED, VOLTAGES = "free.cir", "nudged.cir", "voltages.csv"
+FREE, NUDGED, VOLTAGES, RECORD = "free.cir", "nudged.cir", "voltages.csv", "spice.json"
 SETTLED = Relaxation(100_000, 1e-13, "sweeps")
 
 
@@ -40,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     params = load(options.network)[0].astype(np.float64)
     check_circuit(params.network)
     x, y = samples_of(params, options)
-    prepare_output(options.out, FREE, NUDGED, VOLTAGES)
+    prepare_output(options.out, FREE, NUDGED, VOLTAGES, RECORD)
     backend = NumbaBackend(params.network, params)
     clamped = backend.clamp(x, y)
     phases = [(FREE, 0.0)] if y is None else [(FREE, 0.0), (NUDGED, options.beta)]
@@ -55,7 +58,10 @@ def run(options: argparse.Namespace) -> int:
         found[name] = run_netlist(text, params.network), settled.state
     write_text(options.out / VOLTAGES, _table(params, options.samples, found))
     console.print(f"All voltages: {options.out / VOLTAGES}", soft_wrap=True)
-    worst = _print_differences(params, found, console)
+    layers = _layers(params, found)
+    worst = max(layer.difference_v for layer in layers)
+    _print_differences(layers, console)
+    _write(params, options, parts, layers)
     if parts != Parts():
         console.print(f"Largest difference: {worst:.2g} V. These parts are not ideal: no goal.")
         return 0
@@ -64,19 +70,49 @@ def run(options: argparse.Namespace) -> int:
     return 0 if worst <= GOAL_V else 1
 
 
-def _print_differences(
-    params: Params, found: dict[str, tuple[FloatArray, FloatArray]], console: Console
-) -> float:
-    """Print a row for each layer of each phase; return the largest difference."""
-    rows, worst = [], 0.0
+@dataclass(frozen=True)
+class _Layer:
+    """How far the voltages of a layer are apart in one phase."""
+
+    netlist: str
+    layer: str
+    nodes: int
+    largest_v: float
+    difference_v: float
+
+
+def _layers(params: Params, found: dict[str, tuple[FloatArray, FloatArray]]) -> list[_Layer]:
+    """Compare ngspice with the engine, layer by layer of each phase."""
+    layers = []
     for phase, (spice, engine) in found.items():
         for name, columns in params.network.columns.items():
             off = float(np.abs(spice[:, columns] - engine[:, columns]).max())
             most = float(np.abs(engine[:, columns]).max())
-            rows.append((phase, name, columns.stop - columns.start, f"{most:.4g}", f"{off:.2g}"))
-            worst = max(worst, off)
+            layers.append(_Layer(phase, name, columns.stop - columns.start, most, off))
+    return layers
+
+
+def _print_differences(layers: list[_Layer], console: Console) -> None:
+    """Print a row for each layer of each phase."""
+    rows = [
+        (one.netlist, one.layer, one.nodes, f"{one.largest_v:.4g}", f"{one.difference_v:.2g}")
+        for one in layers
+    ]
     console.print(format_table(("netlist", "layer", "nodes", "largest V", "difference V"), rows))
-    return worst
+
+
+def _write(params: Params, options: argparse.Namespace, parts: Parts, layers: list[_Layer]) -> None:
+    """Write what was compared as JSON."""
+    record = {
+        "command": options.told,
+        "machine": describe_machine(),
+        "sizes": sizes_of(params.network),
+        "samples": options.samples,
+        "parts": asdict(parts),
+        "goal_v": GOAL_V if parts == Parts() else None,
+        "layers": [asdict(one) for one in layers],
+    }
+    write_text(options.out / RECORD, json.dumps(record, indent=1))
 
 
 def _table(

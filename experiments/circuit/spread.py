@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         console.print(f"{count} of {len(wanted)} specimens were done before.", soft_wrap=True)
     if record.exists() and not done:
         console.print(f"{record} is of another design, and is replaced.", soft_wrap=True)
-    _try_out(missing, done, design, task, record)
+    _try_out(missing, done, design, task, record, options.told)
     outcomes = [done[specimen] for specimen in wanted]
     table = spread_table(outcomes, task.title, design)
     console.print(rich_table(table, console.width))
@@ -93,6 +93,7 @@ def _try_out(
     design: Design,
     task: Task,
     record: Path,
+    command: str,
 ) -> None:
     """Train what is missing, and write the record after each specimen."""
     with progress_bars() as show:
@@ -103,7 +104,7 @@ def _try_out(
                 began = time.process_time()
                 outcome = study.try_out(specimen, _batches(show, f"seed {seed}, in place"))
                 done[specimen] = outcome
-                write_text(record, _as_json(design, done))
+                write_text(record, _as_json(design, done, command))
                 note = (
                     f"mismatch {specimen.device:g}, diodes {specimen.diode:g} V: "
                     f"{outcome.loaded:.2%} loaded, {outcome.in_place:.2%} in place, "
@@ -157,8 +158,9 @@ def _spread(text: str) -> float:
     return value
 
 
-def _as_json(design: Design, done: dict[Specimen, Tried]) -> str:
-    whole: dict[str, Any] = {"design": design.as_dict(), "machine": describe_machine()}
+def _as_json(design: Design, done: dict[Specimen, Tried], command: str) -> str:
+    about: dict[str, Any] = {"command": command, "design": design.as_dict()}
+    whole = about | {"machine": describe_machine()}
     return json.dumps(whole | {"outcomes": [asdict(one) for one in done.values()]}, indent=1)
 
 

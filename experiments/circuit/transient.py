@@ -18,7 +18,8 @@ from rich.console import Console
 
 from adapters.spice_netlist import Parts, SpiceError, check_circuit
 from engine.learning.checkpoint import load
-from experiments.circuit.asked import add_circuit, parts_of, samples_of
+from engine.model.params import Params
+from experiments.circuit.asked import add_circuit, parts_of, samples_of, sizes_of
 from experiments.circuit.watching import Conditions, Settling, Watcher
 from experiments.circuit.waveform_plot import Waveforms, draw_courses
 from experiments.machine import describe_machine
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         for course, settling in watch.phases(sample, x[row], None if y is None else y[row]):
             courses.append(course)
             found.append(settling)
-    _write(options, courses, found)
+    _write(params, parts, options, courses, found)
     return _judge(found, parts, options, console)
 
 
@@ -100,9 +101,18 @@ def _judge(
     return 0 if worst <= GOAL else 1
 
 
-def _write(options: argparse.Namespace, courses: list[Waveforms], found: list[Settling]) -> None:
+def _write(
+    params: Params,
+    parts: Parts,
+    options: argparse.Namespace,
+    courses: list[Waveforms],
+    found: list[Settling],
+) -> None:
     """Write the record, all voltages and the plot."""
     record = {
+        "command": options.told,
+        "sizes": sizes_of(params.network),
+        "parts": asdict(parts),
         "capacitance_f": options.capacitance,
         "fraction": options.fraction,
         "machine": describe_machine(),

@@ -5,6 +5,7 @@ runs the test bench where iverilog is installed.
 """
 
 import argparse
+import json
 from dataclasses import replace
 from math import log2
 from pathlib import Path
@@ -36,7 +37,7 @@ from hw_sim.rtl.synthesis import missing_synthesiser
 
 FOLDER = "verilog"
 """Below `--out`."""
-TECHNOLOGY = "technology.toml"
+TECHNOLOGY, GATES = "technology.toml", "gates.json"
 SAMPLES = 4
 """How many are rehearsed, unless others are asked for."""
 LARGEST_FILE = 1 << 30
@@ -120,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     code = _show(simulate(folder, texts), rehearsal, console)
     if options.synthesise:
-        _synthesise(plan, params, schedule, (x, y), folder, console)
+        _synthesise(plan, params, schedule, (x, y), folder, options.told, console)
     return code
 
 
@@ -130,7 +131,6 @@ _WIDTHS = ("state_bits", "weight_bits", "accumulator_bits", "table_bits")
 def rehearsed(
     plan: Plan, params: Params, schedule: Schedule, x: FloatArray, y: FloatArray, seed: int
 ) -> Rehearsal:
-    """Return what a chip does that learns the samples before and after an update from outside."""
     """Learn the samples alone, take an update from outside, and learn them again."""
     rehearsal = Rehearsal(plan, params, schedule)
     update = np.random.default_rng(seed).normal(0.0, ASKED, plan.network.size)
@@ -146,6 +146,7 @@ def _synthesise(
     schedule: Schedule,
     samples: tuple[FloatArray, FloatArray],
     folder: Path,
+    command: str,
     console: Console,
 ) -> None:
     """Measure the gates of a core and write them as a technology, or say what is missing."""
@@ -162,6 +163,7 @@ def _synthesise(
         soft_wrap=True,
     )
     write_text(folder / TECHNOLOGY, gates.technology)
+    write_text(folder / GATES, json.dumps({"command": command} | gates.values(), indent=1))
     console.print(f"Written: {folder / TECHNOLOGY}", soft_wrap=True)
 
 

@@ -121,7 +121,8 @@ def _parser() -> argparse.ArgumentParser:
         help="print one price, such as mac, conversion or memory_bit: rows, source, status, and "
         "what it decides for a batch; trains nothing else and writes nothing")  # fmt: skip
     add("--published", action="store_true",
-        help="print published figures of chips and the same by Settle; trains nothing")  # fmt: skip
+        help="print published figures of chips and the same by Settle, and write them as JSON; "
+        "trains nothing")  # fmt: skip
     add("--compare", type=present_path, nargs=2, metavar="JSON",
         help="print two saved reports side by side, and write the same as a page")  # fmt: skip
     add("--fresh", action="store_true", help="repeat runs that are already in the folder")

@@ -12,7 +12,7 @@ WHAT = frozenset(
 )
 READ_BY: Mapping[str, frozenset[str]] = {
     "compare": frozenset(("out",)),
-    "published": frozenset(),
+    "published": frozenset(("out",)),
     "explain": WHAT | {"technology"},
     "tune": WHAT | {"out", "fresh"},
     "sweep": WHAT | {"technology", "out", "fresh", "seeds"},

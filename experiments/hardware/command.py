@@ -21,6 +21,7 @@ from experiments.hardware.kept_runs import RUN_FILE, Keep
 from experiments.hardware.measured_job import run_any
 from experiments.hardware.published_tables import (
     differences,
+    figure_values,
     published_figures,
     published_parameters,
 )
@@ -33,12 +34,15 @@ from experiments.options import FIRST_SEED
 from experiments.output import prepare_output
 from experiments.pool import as_finished
 from experiments.progress import progress_bars
+from experiments.records import write_text
+from experiments.reporting.json_page import render_json
 from experiments.reporting.terminal_table import rich_table
 from experiments.shell import guarded, make_console
 from experiments.tasks import TaskError
 from hw_sim.prices.checks import TechnologyError
 
 SWEEP_SEEDS = 2
+PUBLISHED = "published.json"
 
 
 def run(options: argparse.Namespace, given: Sequence[str]) -> int:
@@ -53,7 +57,7 @@ def run(options: argparse.Namespace, given: Sequence[str]) -> int:
         elif options.explain:
             explain_price(options, console)
         elif options.published:
-            print_published(console)
+            published(options, command, console)
         elif options.tune:
             tune(options, console)
         elif options.sweep:
@@ -131,14 +135,18 @@ def explain_price(options: argparse.Namespace, console: Console) -> None:
         console.print(Text(line), soft_wrap=True)
 
 
-def print_published(console: Console) -> None:
+def published(options: argparse.Namespace, command: str, console: Console) -> None:
     """Print figures that others published beside the same by Settle, and what they rest on."""
+    prepare_output(options.out, PUBLISHED)
     console.print(rich_table(published_figures(), console.width))
     for sentence in differences().items:
         console.print(Text(sentence))
     for table in published_parameters():
         console.print()
         console.print(rich_table(table, console.width))
+    content = {"command": command, "figures": figure_values()}
+    write_text(options.out / PUBLISHED, render_json(content))
+    console.print(f"Written: {options.out / PUBLISHED}", soft_wrap=True)
 
 
 def tune(options: argparse.Namespace, console: Console) -> None:

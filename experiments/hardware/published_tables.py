@@ -1,5 +1,8 @@
 """Published chips in the report: what was published, what Settle says, and why they differ."""
 
+from dataclasses import asdict
+from typing import Any
+
 from experiments.hardware.published import publications
 from experiments.hardware.report_tables import STATUS_TONES, prices_table, range_text
 from experiments.reporting.document import Badge, Bullets, Cell, Table
@@ -24,6 +27,15 @@ def published_figures() -> Table:
         "Settle over the publication; the status is that of the published figure."
     )
     return Table("Published figures, computed again", header, rows, caption, 3)
+
+
+def figure_values() -> list[dict[str, Any]]:
+    """Return every figure as plain values."""
+    return [
+        asdict(figure) | {"ratio": figure.ratio}
+        for publication in publications()
+        for figure in publication.figures
+    ]
 
 
 def differences() -> Bullets:

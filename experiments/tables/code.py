@@ -22,7 +22,7 @@ def _content(path: Path) -> str:
 
 def code_files(patterns: Iterable[str], root: Path) -> list[Path]:
     """Return the files that match any of the patterns."""
-    return sorted({path for pattern in patterns for path in root.glob(pattern)})
+    return sorted({p for pattern in patterns for p in root.glob(pattern) if p.is_file()})
 
 
 @cache

@@ -1,11 +1,13 @@
 """Tables in pages: what stands between their markers, and what should."""
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from experiments.records import write_text
-from experiments.tables.registry import MEASUREMENTS, TABLES, PageTable
+from experiments.tables.measurement import PageTable
+from experiments.tables.registry import MEASUREMENTS, TABLES
 from experiments.tables.stored import Stored, TablesError, load_stored
 
 OLDER = "with an earlier version of the code"
@@ -70,7 +72,8 @@ def render(root: Path, table: PageTable) -> str:
             )
     rows = [row for part, _ in table.parts for row in stored[part].rows]
     if table.picture:
-        body = f"![{table.header[0]}]({rows[0][0]})"
+        place = os.path.relpath(rows[0][0], Path(table.page).parent)
+        body = f"![{table.header[0]}]({Path(place).as_posix()})"
     elif table.line:
         body = "\n".join(f"- {table.line.format(*row)}" for row in rows)
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from experiments.records import write_text
 from experiments.tables.code import code_fingerprint
-from experiments.tables.registry import Measurement
+from experiments.tables.measurement import Measurement
 
 FOLDER = Path("docs", "results")
 
@@ -33,7 +33,7 @@ class Stored:
 
     def is_older(self, measurement: Measurement, root: Path) -> bool:
         """Tell whether it was measured by other code, or another command, than there is."""
-        if self.code is None or self.command != measurement.command:
+        if self.code is None or self.command != measurement.told:
             return True
         return self.code != code_fingerprint(measurement.depends, root)
 

@@ -110,10 +110,11 @@ def test_loihi_lies_between_the_two_ways_to_read_its_measurement() -> None:
     assert without_host.published < above_idle.settle.nominal < above_idle.published
 
 
-def test_the_command_prints_every_figure_and_trains_nothing() -> None:
+def test_the_command_prints_every_figure_and_trains_nothing(tmp_path: Path) -> None:
     with redirect_stdout(io.StringIO()) as printed:
-        assert main(["--published"]) == 0
+        assert main(["--published", "--out", str(tmp_path)]) == 0
     said = printed.getvalue()
+    assert [path.name for path in tmp_path.iterdir()] == ["published.json"]
     for figure in figures().values():
         assert figure.quantity in said
         assert f"{figure.ratio:.3g}" in said

@@ -49,5 +49,6 @@ def test_every_character_of_a_table_of_prices_counts(tmp_path: Path) -> None:
 
 
 def test_a_file_counts_once_however_many_patterns_it_fits(tmp_path: Path) -> None:
+    (tmp_path / "a.folder").mkdir()
     (tmp_path / "a.py").write_text("", encoding="utf-8")
     assert code_files(("*.py", "a.*", "b.*"), tmp_path) == [tmp_path / "a.py"]

@@ -2,15 +2,17 @@
 
 import argparse
 import os
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from experiments.tables import command, pages, readers
+from experiments.tables import command, pages
 from experiments.tables.__main__ import main
-from experiments.tables.pages import OLDER
-from experiments.tables.registry import Measurement, PageTable
+from experiments.tables.measurement import Measurement, PageTable, picture_table
+from experiments.tables.pages import OLDER, picture_hash
+from experiments.tables.readers.catalogue import READERS
 from experiments.tables.stored import load_stored
 
 PAGE = "<!-- table speed -->\n\n| what | time |\n|---|---:|\n| one | 7 s |\n\n<!-- end speed -->\n"
@@ -20,8 +22,14 @@ from pathlib import Path
 folder = Path(sys.argv[sys.argv.index("--out") + 1])
 folder.mkdir(parents=True, exist_ok=True)
 (folder / "time").write_text("1 s")
+(folder / "plot.png").write_text("drawn")
 sys.exit(int(sys.argv[1]))
 """
+
+
+def _time(folder: Path, *_: object) -> tuple[tuple[str, ...], ...]:
+    (found,) = folder.rglob("time")
+    return (("one", found.read_text(encoding="utf-8")),)
 
 
 @pytest.fixture
@@ -41,9 +49,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(module, "TABLES", tables)
     monkeypatch.setattr(command, "fill_pages", lambda root: pages.fill_pages(root, tables))
     monkeypatch.setattr(command, "faults", lambda root: pages.faults(root, tables))
-    monkeypatch.setitem(
-        readers.READERS, "time", lambda folder, *_: (("one", (folder / "time").read_text()),)
-    )
+    monkeypatch.setitem(READERS, "time", _time)
     return tmp_path
 
 
@@ -84,6 +90,43 @@ def test_a_command_that_fails_stores_nothing(
     assert "the command of broken ended with exit code 2" in capfd.readouterr().out
     assert (place / "page.md").read_text(encoding="utf-8") == PAGE
     assert not (place / "docs").exists()
+
+
+def test_one_run_is_read_for_its_rows_and_for_its_picture(place: Path) -> None:
+    drawn = Measurement("python -m speed 1", ("engine.py",), picture="plot.png")
+    command.MEASUREMENTS["drawn"] = drawn
+    command.TABLES["drawn"] = picture_table("page.md", "drawn", "How fast", "speed.png")
+    (place / "page.md").write_text(f"{PAGE}<!-- table drawn --><!-- end drawn -->", "utf-8")
+    (place / "docs" / "images").mkdir(parents=True)
+    assert run(place, "speed") == 0
+    picture = place / "docs" / "images" / "speed.png"
+    assert load_stored(place, "drawn").rows == (("docs/images/speed.png", picture_hash(picture)),)
+    assert picture.read_text(encoding="utf-8") == "drawn"
+    assert "![How fast](docs/images/speed.png)" in (place / "page.md").read_text(encoding="utf-8")
+    picture.write_text("by another hand", encoding="utf-8")
+    assert run(place, check=True) == 1
+
+
+def test_commands_that_come_first_are_run_and_told(place: Path) -> None:
+    (place / "prepare.py").write_text("open('ready', 'w').close()", encoding="utf-8")
+    (place / "speed.py").write_text(f"open('ready').close()\n{WRITER}", encoding="utf-8")
+    alone = command.MEASUREMENTS["speed"]
+    command.MEASUREMENTS["speed"] = replace(alone, first=("python -m prepare",), out="inner")
+    assert run(place, "speed") == 0
+    assert load_stored(place, "speed").command == "python -m prepare && python -m speed 1"
+    assert (place / "results" / "tables" / "speed" / "inner" / "time").is_file()
+
+
+def test_runs_of_earlier_code_are_not_gone_on_with(place: Path) -> None:
+    run_before = place / "results" / "tables" / "speed" / "runs" / "before.json"
+    assert run(place, "speed") == 0
+    run_before.parent.mkdir()
+    run_before.touch()
+    assert run(place, "speed") == 0
+    assert run_before.is_file()
+    (place / "engine.py").write_text("STEPS = 4\n", encoding="utf-8")
+    assert run(place, "speed") == 0
+    assert not run_before.exists()
 
 
 def test_what_has_no_reader_says_what_to_do(place: Path, capfd: pytest.CaptureFixture[str]) -> None:

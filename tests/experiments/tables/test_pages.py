@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from experiments.tables import pages, registry
-from experiments.tables.code import code_fingerprint
+from experiments.tables.code import code_files, code_fingerprint
+from experiments.tables.measurement import Measurement, PageTable
 from experiments.tables.pages import OLDER, faults, fill_pages, picture_hash, rows_in_page
-from experiments.tables.registry import MEASUREMENTS, TABLES, Measurement, PageTable
+from experiments.tables.registry import MEASUREMENTS, TABLES
 from experiments.tables.stored import FOLDER, Stored, TablesError, load_stored, save_stored
 
 ROOT = Path(__file__).parents[3]
@@ -87,6 +88,9 @@ def test_a_picture_that_is_exchanged_is_found(place: Path) -> None:
     fill_pages(place, {"speed": table})
     assert "\n![How fast](plot.png)\n" in (place / "page.md").read_text(encoding="utf-8")
     assert faults(place, {"speed": table}) == []
+    (place / "docs" / "page.md").write_text(PAGE, encoding="utf-8")
+    fill_pages(place, {"speed": replace(table, page="docs/page.md")})
+    assert "\n![How fast](../plot.png)\n" in (place / "docs" / "page.md").read_text("utf-8")
     picture.write_bytes(b"second")
     assert faults(place, {"speed": table}) == [
         "page.md: plot.png is not the picture that is stored as speed."
@@ -150,5 +154,7 @@ def test_every_measurement_is_shown_and_depends_on_code_that_is_there() -> None:
     for measurement in MEASUREMENTS.values():
         for pattern in measurement.depends:
             assert list(ROOT.glob(pattern)), pattern
+        files = code_files(measurement.depends, ROOT)
+        assert not [path for path in files if "__pycache__" in path.parts]
     for table in registry.TABLES.values():
         assert table.header or table.line

@@ -1,4 +1,4 @@
-"""Rows from what a command writes: by its own report of known runs."""
+"""Rows of comparisons: from the own report of known runs."""
 
 import json
 from pathlib import Path
@@ -8,14 +8,13 @@ import pytest
 from experiments.parity.report_files import write_report
 from experiments.parity.roster import CONTESTANTS
 from experiments.records import Record
-from experiments.reporting.number_text import MINUS, NONE, points_between
+from experiments.reporting.number_text import MINUS, points_between
 from experiments.statistics import compare
-from experiments.tables.readers import PLACES, READERS
+from experiments.tables.readers.catalogue import READERS
 from experiments.tables.registry import MEASUREMENTS
 from experiments.tables.stored import TablesError
 
 PARITY = MEASUREMENTS["parity"].command
-HARDWARE = MEASUREMENTS["hardware"].command
 ACCURACIES = {
     "eqprop_looped": (0.98, 0.97),
     "eqprop_layered": (0.96, 0.98),
@@ -64,35 +63,7 @@ def test_the_output_of_another_command_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TablesError, match=r"was written by `.*--epochs 1`, not by"):
         READERS["parity"](tmp_path, PARITY, tmp_path)
     with pytest.raises(TablesError, match="cannot be read"):
-        READERS["hardware"](tmp_path, HARDWARE, tmp_path)
-
-
-def test_rows_of_chips_are_ratios_by_technology_with_the_accuracy_of_eqprop(
-    tmp_path: Path,
-) -> None:
-    contests = [
-        {
-            "substrate": substrate,
-            "technology": technology,
-            "rival": rival,
-            "ratio": {"nominal": ratio, "low": ratio / 2, "high": 2 * ratio},
-        }
-        for substrate, technology in PLACES
-        for rival, ratio in (("backprop", 6.21), ("bptt", 0.599))
-    ]
-    runs = [
-        {"substrate": substrate, "learner": learner, "accuracy": accuracy}
-        for substrate in {place for place, _ in PLACES}
-        for learner, accuracies in (("eqprop", (0.97, 0.98)), ("bptt", (0.5, 0.5)))
-        for accuracy in accuracies
-    ]
-    content = {"command": HARDWARE, "contests": contests, "runs": runs}
-    (tmp_path / "report.json").write_text(json.dumps(content), encoding="utf-8")
-    rows = READERS["hardware"](tmp_path, HARDWARE, tmp_path)
-    assert [row[0] for row in rows] == list(PLACES.values())
-    assert {row[1:] for row in rows} == {
-        ("97.50 ± 0.71", "6.2 (3.1 to 12)", "0.60 (0.30 to 1.2)"),
-    }
+        READERS["parity"](tmp_path / "elsewhere", PARITY, tmp_path)
 
 
 def test_a_row_of_vision_is_the_line_of_its_table(tmp_path: Path) -> None:
@@ -102,16 +73,3 @@ def test_a_row_of_vision_is_the_line_of_its_table(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(json.dumps({"command": command}), encoding="utf-8")
     rows = READERS["vision"](tmp_path, command, tmp_path)
     assert rows == (("MNIST", "here"), ("CIFAR-10", "there"))
-
-
-def test_a_row_of_a_circuit_has_its_options_from_the_command(tmp_path: Path) -> None:
-    runs = [{"seed": 42 + k, "accuracy": a, "cpu_seconds": 1.2} for k, a in enumerate((0.9, 0.92))]
-    content = {"task": "digits", "sizes": [64, 128, 10], "runs": runs}
-    (tmp_path / "circuits.json").write_text(json.dumps(content), encoding="utf-8")
-    (row,) = READERS["circuit"](tmp_path, MEASUREMENTS["circuit-digits"].command, tmp_path)
-    assert row == ("digits", "64-128-10", "20", "42 to 43", "91.00 ± 1.41", NONE, "1 s")
-
-
-def test_every_reader_that_is_named_is_there() -> None:
-    named = {m.reader for m in MEASUREMENTS.values() if m.reader is not None}
-    assert named == set(READERS)

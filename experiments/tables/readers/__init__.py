@@ -1,0 +1,1 @@
+"""Rows of text from what commands wrote into their folders."""
