@@ -1,4 +1,4 @@
-"""What a core does of a job (`engine.compiled.jobs`): its share of a lesson.
+"""What a core does of a job (`engine.compiled.jobs`): its share of a lesson, or of a relaxation.
 
 In a lesson cores share the rows of the matrices that are packed, then those of the batch, then
 those of every matrix of the gradient, and at last the bands in which a tied one is made symmetric.
@@ -11,7 +11,11 @@ from engine.compiled.compiler import inner
 from engine.compiled.jobs import take
 from engine.compiled.parts import part
 from engine.compiled.passage import (
+    ANCHOR,
     PACK,
+    RELAX,
+    STEP,
+    begin_rows,
     correlate_rows,
     relax_rows,
 )
@@ -40,6 +44,14 @@ class Seats(NamedTuple):
     """One of them, whose type all have."""
     finite: Any
     """Whether the states of a core's rows are all finite, `(cores,)`."""
+
+
+class Rows(NamedTuple):
+    """The rows of a core, and its buffers for them."""
+
+    first: Any
+    stop: Any
+    work: Any
 
 
 class Packs(NamedTuple):
@@ -84,3 +96,20 @@ def _all(flags):
     for k in range(len(flags)):
         fine &= flags[k]
     return fine
+
+
+@inner
+def relax(stage, core, ways, net, course, start, drive, late, is_told, seats, like):
+    """Take the rows of a core through a stage, from `start` on, which is written if none `is_told`.
+
+    A displacement has the known recurrent drive of where it starts, and its anchor is written.
+    """
+    seat, held = take(seats, core, like), course.stage
+    first, stop, work = seat.first, seat.stop, seat.work
+    if not is_told:
+        begin_rows(net.calls, net.layers, late, drive, start, first, stop, work.drive)
+    if len(held.origin) > 0:
+        known = (held.known, net.compliance)
+        call(ways[ANCHOR], net.layers, drive, *known, first, stop, held.clamped)
+    told = (course.damping, course.tolerance, course.max_steps, course.ended)
+    call(ways[RELAX], ways[STEP], net, held, start, first, work, *told)
