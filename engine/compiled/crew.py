@@ -28,8 +28,9 @@ from engine.compiled.meeting import (
     take_part,
 )
 
-LOOKS, NAP = 20_000, 5e-5
-"""How often a core looks for the others, and how many seconds it sleeps before it looks again."""
+LOOKS, FEW_LOOKS, NAP = 20_000, 1_000, 5e-5
+"""How often a core looks for the others or for a job; how often again after naps of so many
+seconds, if it was in vain: others are at a long share then, or have no processor."""
 MOST_STAGES, MOST_CORES = 8, 64
 """Of a job; more go one after the other."""
 
@@ -71,12 +72,17 @@ class _Crew:
         call_together(self._board, job, number)
         try:
             self._call(cores - 1)
-            while not take_part(self._board, number, 0, LOOKS):
-                time.sleep(NAP)
+            self._do(number)
         finally:  # whatever interrupts the caller: the others write where the job says
-            while not take_part(self._board, number, 0, LOOKS):
-                time.sleep(NAP)
+            self._do(number)
         return int(self._board[FAILED, 0])
+
+    def _do(self, number: int) -> None:
+        """Take part in the job of the caller until it is over."""
+        looks = LOOKS
+        while not take_part(self._board, number, 0, looks):
+            looks = FEW_LOOKS
+            time.sleep(NAP)
 
     def _call(self, helpers: int) -> None:
         """Wake the helpers that sleep; start those that there are not yet."""
@@ -85,21 +91,22 @@ class _Crew:
                 self._bells.append(SimpleQueue())
                 self._sleeps.append(False)
                 thread = Thread(target=self._help, args=(k,), name=f"core-{k + 1}", daemon=True)
-                self._threads.append(thread)
                 thread.start()
+                self._threads.append(thread)
             if self._sleeps[k]:
                 self._sleeps[k] = False
                 self._bells[k].put(None)
 
     def _help(self, k: int) -> None:
         """Take part in all jobs, as the thread of this number."""
-        last = 0
+        last, looks = 0, LOOKS
         while not self._ends:
-            found = help_out(self._board, last, k + 1, LOOKS)
+            found = help_out(self._board, last, k + 1, looks, LOOKS)
             if found < 0:
+                looks = FEW_LOOKS
                 time.sleep(NAP)
                 continue
-            last = found
+            last, looks = found, LOOKS
             self._sleeps[k] = True
             # Who puts a job on the board looks afterwards who sleeps: one of both sees the other.
             if self._board[JOB, 0] == last and not self._ends:

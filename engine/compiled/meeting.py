@@ -136,12 +136,12 @@ def _come_to(board, number, shares, looks):
 
 
 @compiled
-def help_out(board, last, me, looks):
-    """Take part in every job after the last one, until none comes for so many looks.
+def help_out(board, last, me, looks, idle_looks):
+    """Take part in every job after the last one, until none comes for so many `idle_looks`.
 
-    Returns the last job, or less than zero if one is not over.
+    Returns the last job, or less than zero if one is not over after so many `looks`.
     """
-    left = looks
+    left = idle_looks
     while left > 0:
         number: int = look(board, JOB)
         if number == last:
@@ -150,7 +150,7 @@ def help_out(board, last, me, looks):
             continue
         if not take_part(board, number, me, looks):
             return -1
-        last, left = number, looks
+        last, left = number, idle_looks
     return last
 
 
