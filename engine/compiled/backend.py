@@ -92,7 +92,7 @@ class NumbaBackend(Backend):
         samples, held = len(clamped.drive), Held(clamped.drive, clamped.y, start)
         phases = Phases(self._params, self._tables, plan, held, self._rooms(plan, samples))
         work = self._tables.work * sum(len(betas) for betas, _ in plan)
-        run_blocks(phases.solve, row_blocks(samples, work))
+        phases.solve_blocks(row_blocks(samples, work))
         return phases.found()
 
     def _rooms(self, plan: Plan, samples: int) -> list[Results]:

@@ -12,9 +12,11 @@ import numpy as np
 from engine.arrays import FloatArray, IntArray
 from engine.compiled.buffers import new_buffers, new_program, new_results
 from engine.compiled.clamping import bias_drive
-from engine.compiled.linking import ways_of
+from engine.compiled.crew import run_job
+from engine.compiled.jobs import lay_down, new_places, put
+from engine.compiled.linking import share_at, ways_of
 from engine.compiled.lowering import Tables
-from engine.compiled.packing import TABLE_COLUMNS, new_room, pack_matrices
+from engine.compiled.packing import TABLE_COLUMNS, new_room
 from engine.compiled.passage import (
     COLUMNS,
     ERROR,
@@ -29,13 +31,12 @@ from engine.compiled.passage import (
     Desk,
     Learns,
     Matter,
-    correlate_rows,
-    relax_rows,
 )
 from engine.compiled.phases import equilibrium_of, turns_found
-from engine.compiled.products import TURNED, new_edge, packed_size, symmetrise
-from engine.compiled.program import Buffers, Stage
-from engine.compiled.threads import row_blocks, run_stages
+from engine.compiled.products import TURNED, new_edge, packed_size
+from engine.compiled.program import Stage
+from engine.compiled.shares import MIRRORING, Packs, Seat, Seats, teach
+from engine.compiled.threads import row_blocks
 from engine.couplings.link import INPUT, ONE
 from engine.equilibrium import Equilibrium, Plan
 from engine.model.network import Network
@@ -69,16 +70,6 @@ def can_learn(network: Network, plan: Plan) -> bool:
     )
 
 
-class _Seat(NamedTuple):
-    """The rows of a core, and room for what it computes."""
-
-    rows: slice
-    work: Buffers
-    packed: FloatArray
-    turned: FloatArray
-    edge: FloatArray
-
-
 class Lesson:
     """The way of batches of a size through a plan to their gradients, for what `can_learn`.
 
@@ -91,19 +82,19 @@ class Lesson:
         network, theta = params.network, params.theta
         self._network, self._dtype = network, theta.dtype
         self._net = new_program(params, tables)
-        self._scales = np.array(tables.scales, self._dtype)
         inputs, sources, self._inputs_size = _input_tables(network, theta.itemsize)
-        self._sources, self._inputs = sources, new_room(theta, self._inputs_size)
-        self._ones = np.ones(len(sources), self._dtype)
+        self._inputs = new_room(theta, self._inputs_size)
+        numbers = np.array(tables.scales, self._dtype), np.ones(len(sources), self._dtype)
+        self._packs = Packs(tables.matrices, numbers[0], sources, numbers[1])
         self._learns = _gradient_tables(network)
         self._desk = _new_desk(network, plan, samples, inputs, self._dtype)
-        self._tied = [network.blocks[n] for n, link in network.links.items() if link.tied]
         self._turns = [
             turns_found(network, how.solver, nudged=betas[0] != 0.0) for betas, how in plan
         ]
         self._betas = [np.array(betas, self._dtype) for betas, _ in plan]
         self._work = 3 * sum(link.macs for link in network.links.values())
-        self._seats: list[_Seat] = []
+        self._job, self._seats, self._places = new_places(1), list[Seat](), new_places(0)
+        self._finite = np.empty(0, np.bool_)
 
     def learn(
         self, batch: Batch, gradient: FloatArray
@@ -111,37 +102,20 @@ class Lesson:
         """Fill the gradient; return costs and equilibria, or `None` if one is not finite."""
         blocks = row_blocks(self._samples, self._work)
         if len(blocks) != len(self._seats):
-            self._seats = [self._new_seat(rows) for rows in blocks]
-        cores, finite = len(blocks), [False] * len(blocks)
-        matter, (free, nudged) = self._matter(batch), self._courses(_writable(batch.y))
+            self._take_seats(blocks)
+        matter, courses = self._matter(batch), self._courses(_writable(batch.y))
+        free, nudged = courses
         desk = self._desk
         if batch.start is not None:
             desk = desk._replace(begin=_writable(batch.start))
-        batches = (desk.gaps, desk.middles, free.ended.state, matter.x, desk.errors)
-        seat = self._seats[0]
-        ways = ways_of(self._net, free.stage, seat.work, free.ended)
-
-        def pack(core: int) -> None:
-            theta, net = self._params.theta, self._net
-            pack_matrices(theta, self._tables.matrices, self._scales, net.packed, core, cores)
-            pack_matrices(theta, self._sources, self._ones, self._inputs, core, cores)
-
-        def relax(core: int) -> None:
-            rows, work = self._seats[core][:2]
-            told = (ways, self._net, matter, desk, free, nudged, batch.start is not None)
-            finite[core] = relax_rows(*told, rows.start, rows.stop, work)
-
-        def correlate(core: int) -> None:
-            if all(finite):
-                room = self._seats[core][2:]
-                correlate_rows(self._net.calls, self._learns, batches, gradient, core, cores, *room)
-
-        def mirror(core: int) -> None:
-            for block in self._tied:
-                symmetrise(gradient[block.span].reshape(block.shape), core, cores)
-
-        run_stages((pack, relax, correlate, mirror)[: 4 if self._tied else 3], cores)
-        if not all(finite):
+        seats = Seats(self._places, self._seats[0], self._finite)
+        ways = ways_of(self._net, free.stage, seats.like.work, free.ended)
+        passage = (ways, self._net, self._packs, matter, desk, courses, batch.start is not None)
+        told = (*passage, self._learns, gradient, seats)
+        lay_down(self._job, share_at(teach, self._dtype, told), told)
+        stages = MIRRORING + 1 if len(self._learns.tied) else MIRRORING
+        run_job(self._job, stages, len(blocks))
+        if not self._finite.all():
             return None
         ends = zip((free, nudged), self._plan, strict=True)
         whole = slice(0, self._samples)
@@ -179,13 +153,21 @@ class Lesson:
         )
         return first, second
 
-    def _new_seat(self, rows: slice) -> _Seat:
+    def _take_seats(self, blocks: list[slice]) -> None:
+        """Give each core what it needs for its rows."""
+        self._seats = [self._new_seat(rows) for rows in blocks]
+        self._places, self._finite = new_places(len(blocks)), np.empty(len(blocks), np.bool_)
+        for core, seat in enumerate(self._seats):
+            put(self._places, core, seat)
+
+    def _new_seat(self, rows: slice) -> Seat:
         """Return what a core needs for so many rows."""
         work = new_buffers(self._network, self._tables, rows.stop - rows.start, self._dtype)
         columns = max(int(self._learns.products[:, COLUMNS].max()), 1)
         packed = np.empty(packed_size((self._samples, columns), self._dtype.itemsize), self._dtype)
         turned = np.empty((TURNED, self._samples), self._dtype)
-        return _Seat(rows, work, packed, turned, new_edge(self._dtype))
+        room = packed, turned, new_edge(self._dtype)
+        return Seat(rows.start, rows.stop, work, *room)
 
 
 def _new_desk(
@@ -238,7 +220,9 @@ def _gradient_tables(network: Network) -> Learns:
     shape, place = (reading.link.fan_in, network.outputs), network.blocks[reading.link.block].start
     products.append((FREE, read, ERROR, 0, *shape, place, True))
     sums.append((ERROR, 0, network.outputs, network.outputs, network.blocks[reading.bias].start))
-    return Learns(_table(products, PRODUCT_COLUMNS), _table(sums, SUM_COLUMNS))
+    blocks = [network.blocks[name] for name, link in network.links.items() if link.tied]
+    tied: list[tuple[int, ...]] = [(block.start, block.shape[0]) for block in blocks]
+    return Learns(_table(products, PRODUCT_COLUMNS), _table(sums, SUM_COLUMNS), _table(tied, 2))
 
 
 def _writable(array: FloatArray) -> FloatArray:

@@ -9,6 +9,7 @@ from numba import from_dtype, typeof, types
 from engine.arrays import IntArray
 from engine.compiled.addresses import address_of, array_of
 from engine.compiled.functions import bend, bend_further, find_anchor
+from engine.compiled.packing import pack_matrices
 from engine.compiled.products import add_product
 from engine.compiled.program import Buffers, Program, Results, Stage
 from engine.compiled.reading import softmax_errors
@@ -62,11 +63,28 @@ def ways_of(net: Program, stage: Stage, work: Buffers, ended: Results) -> IntArr
     dtype = net.theta.dtype
     if dtype not in _ways:
         batch, numbers, whole = array_of(dtype, 2), array_of(dtype, 1), types.intp
-        anchored = (array_of(np.int64, 2), batch, batch, numbers, whole, whole, batch)
+        table = array_of(np.int64, 2)
+        anchored = (table, batch, batch, numbers, whole, whole, batch)
         found = (
             *solver_at(net, stage, work, ended),
             address_of(find_anchor, anchored),
             address_of(softmax_errors, (batch, batch, numbers, whole, whole)),
+            address_of(pack_matrices, (numbers, table, numbers, numbers, whole, whole)),
         )
         _ways[dtype] = np.array(found, np.int64)
     return _ways[dtype]
+
+
+_shares: dict[tuple[str, np.dtype[Any]], int] = {}
+
+
+def share_at(kernel: Any, dtype: np.dtype[Any], told: tuple[Any, ...]) -> int:
+    """Return where a kernel of `engine.compiled.shares` lies, for arguments like these.
+
+    In a precision all that it is called with have their types.
+    """
+    key = kernel.__name__, dtype
+    if key not in _shares:
+        kinds = (types.intp, types.intp, *(typeof(one) for one in told))
+        _shares[key] = address_of(kernel, kinds)
+    return _shares[key]

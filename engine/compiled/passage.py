@@ -8,7 +8,7 @@ import math
 from typing import Any, NamedTuple
 
 from engine.compiled.addresses import call
-from engine.compiled.compiler import compiled, inner
+from engine.compiled.compiler import inner
 from engine.compiled.parts import clear, copy, flat, part, part_of_row
 from engine.compiled.products import DEPTH, TURNED
 from engine.compiled.program import (
@@ -23,7 +23,7 @@ from engine.compiled.program import (
     SIZE,
 )
 
-RELAX, STEP, ANCHOR, SOFTMAX = range(4)  # addresses
+RELAX, STEP, ANCHOR, SOFTMAX, PACK = range(5)  # addresses
 COLUMN, FAN_IN, FAN_OUT, PLACE = range(4)  # inputs
 LEFT, LEFT_COLUMN, RIGHT, RIGHT_COLUMN, ROWS, COLUMNS, BLOCK, IS_FIRST = range(8)  # products
 SUMMED, SUMMED_COLUMN, SUMMED_SIZE, SHARED, SUM_BLOCK = range(5)  # sums
@@ -57,6 +57,8 @@ class Learns(NamedTuple):
     many of each, where its block of the gradient begins, and whether it is the first there."""
     sums: Any
     """A row for each bias: columns of a batch, by how many they share a number, and its block."""
+    tied: Any
+    """A row for each matrix that is made symmetric: where its block begins, and its units."""
 
 
 class Matter(NamedTuple):
@@ -83,7 +85,7 @@ class Course(NamedTuple):
     ended: Any
 
 
-@compiled
+@inner
 def relax_rows(ways, net, matter, desk, free, nudged, is_told, first, stop, work):
     """Take samples from their input to the displacements of a nudge, and to their errors.
 
@@ -93,7 +95,7 @@ def relax_rows(ways, net, matter, desk, free, nudged, is_told, first, stop, work
     calls, layers, drive = net.calls, net.layers, desk.drive
     _send_input(calls, matter, desk.inputs, drive, first, stop, work.edge)
     if not is_told:
-        _begin(calls, layers, desk.late, drive, desk.begin, first, stop, work.drive)
+        begin_rows(calls, layers, desk.late, drive, desk.begin, first, stop, work.drive)
     told = (free.damping, free.tolerance, free.max_steps, free.ended)
     call(ways[RELAX], ways[STEP], net, free.stage, desk.begin, first, work, *told)
     known = (free.ended.drive, net.compliance)
@@ -129,7 +131,7 @@ def _send_input(calls, matter, inputs, drives, first, stop, edge):
 
 
 @inner
-def _begin(calls, layers, late, drive, begin, first, stop, room):
+def begin_rows(calls, layers, late, drive, begin, first, stop, room):
     """Write the states that the input alone makes; a layer that is late begins at zero."""
     silent = part(room, 0, drive.shape[1])
     clear(silent)
@@ -180,7 +182,7 @@ def _is_finite(numbers):
     return fine
 
 
-@compiled
+@inner
 def correlate_rows(calls, learns, batches, gradient, core, cores, packed, turned, edge):
     """Write a core's rows of what each matrix learns; the first core writes what biases do.
 

@@ -9,11 +9,16 @@ import numpy.typing as npt
 from engine.arrays import FloatArray, IntArray
 from engine.compiled.anderson import relax_anderson
 from engine.compiled.buffers import new_buffers, new_history, new_program, new_results
+from engine.compiled.crew import run_job
 from engine.compiled.functions import activate, find_anchor
-from engine.compiled.linking import solver_at, step_at
+from engine.compiled.jobs import lay_down, new_places, put
+from engine.compiled.linking import share_at, solver_at, step_at, ways_of
 from engine.compiled.lowering import Tables, turns_of
+from engine.compiled.passage import Course
 from engine.compiled.program import Buffers, Program, Results, Stage
 from engine.compiled.relaxation import find_drive, relax_fixed_point
+from engine.compiled.shares import Rows, relax
+from engine.compiled.threads import run_blocks
 from engine.equilibrium import Equilibrium, Plan, Relaxation
 from engine.model.network import Network
 from engine.model.params import Params
@@ -60,6 +65,35 @@ class Phases:
             if relaxation.displaced:
                 self._find_anchor(k, rows)
             self._run(k, rows, relaxation)
+
+    def solve_blocks(self, blocks: list[slice]) -> None:
+        """Take blocks of samples through all stages, each on a core of its own."""
+        plain = all(how.solver != "anderson" for _, how in self._plan)
+        known = all(len(stage.known) or not len(stage.origin) for stage in self._stages)
+        if len(blocks) == 1 or not (plain and known):
+            run_blocks(self.solve, blocks)
+            return
+        for k in range(len(self._plan)):
+            self._share_out(k, blocks)
+
+    def _share_out(self, k: int, blocks: list[slice]) -> None:
+        """Run the solver of a stage on blocks of samples: one job, without the interpreter."""
+        net, stage, (_, how) = self.net, self._stages[k], self._plan[k]
+        late = self._network.late(how.solver)
+        waits = np.array([layer.name in late for layer in self._network.layers])
+        seats, places = [], new_places(len(blocks))
+        for core, rows in enumerate(blocks):
+            work = self._buffers((rows.stop - rows.start) * len(stage.betas))
+            seats.append(Rows(rows.start, rows.stop, work))
+            put(places, core, seats[core])
+        dtype, ended = self._clamped.dtype, self._ended[k]
+        course = Course(stage, dtype.type(how.damping), how.tolerance, how.max_steps, ended)
+        ways = ways_of(net, stage, seats[0].work, ended)
+        start, is_told = self._origin(k), self._is_told or k > 0
+        told = (ways, net, course, start, self._clamped, waits, is_told, places, seats[0])
+        job = new_places(1)
+        lay_down(job, share_at(relax, dtype, told), told)
+        run_job(job, 1, len(blocks))
 
     def found(self) -> list[Equilibrium]:
         """Return an equilibrium for each beta of the plan."""

@@ -6,7 +6,6 @@ that waits for work keeps a core busy that the other needs.
 """
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,13 +13,10 @@ from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
-from threading import Lock
 from typing import Any, TypeVar
 
-import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from engine.compiled.meeting import all_came
 from engine.model.network import Network
 
 LARGE = 2**28
@@ -34,12 +30,6 @@ CORES = os.cpu_count() or 1
 
 Part = TypeVar("Part")
 
-LINE = 8
-"""Whole numbers of a line of the cache: cores that write beside each other's would wait."""
-LOOKS, NAP = 20_000, 5e-5
-"""How often a core looks for the others, and how many seconds it sleeps before it looks again."""
-
-_one_at_a_time = Lock()
 _cores: ContextVar[int | None] = ContextVar("cores")
 """What BLAS was allowed before it was held to one thread."""
 
@@ -133,41 +123,6 @@ def run_blocks(work: Callable[[Part], None], blocks: Sequence[Part]) -> None:
     work(blocks[0])
     for other in others:
         other.result()
-
-
-def run_stages(stages: Sequence[Callable[[int], None]], cores: int) -> None:
-    """Call each stage for every core by its number, on that core; between two they meet.
-
-    Cores are woken once for all stages. Who comes first to a meeting looks for the others without
-    the GIL for about as long as waking a core would take, and then now and then. Only one caller at
-    a time has the cores: two that wait for each other's would wait for ever.
-    """
-    # More than the pool has threads would wait for those that never start.
-    if not 1 < cores <= CORES + 1 or not _one_at_a_time.acquire(blocking=False):
-        for stage in stages:
-            for core in range(cores):
-                stage(core)
-        return
-    came, failed = np.zeros((cores, LINE), np.int64), []
-
-    def go(core: int) -> None:
-        for number, stage in enumerate(stages, 1):
-            try:
-                stage(core)
-            except BaseException:
-                failed.append(core)
-                raise
-            finally:
-                came[core, 0] = len(stages) if failed else number
-            while not all_came(came, number, LOOKS):
-                time.sleep(NAP)
-            if failed:
-                return
-
-    try:
-        run_blocks(go, range(cores))
-    finally:
-        _one_at_a_time.release()
 
 
 @cache

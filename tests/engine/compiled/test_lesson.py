@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from engine.arrays import FloatArray
-from engine.compiled import threads
+from engine.compiled import lesson, threads
 from engine.compiled.backend import NumbaBackend
+from engine.compiled.crew import run_job
 from engine.compiled.lesson import can_learn
 from engine.couplings.attention import Hopfield
 from engine.couplings.convolution import ChannelBias
@@ -64,20 +65,19 @@ def _learn(backend: NumbaBackend, solver: Any, start: Any = None) -> tuple[Float
     return gradient, estimate_anew(backend, *batch, one_sided(BETA), gradient, *ways, start)
 
 
-def _use_cores(monkeypatch: pytest.MonkeyPatch, cores: int) -> list[int]:
-    """Let any batch gain by cores; return a list with an entry for each time they wake."""
-    woken: list[int] = []
-    run = threads.run_blocks
+def _use_cores(monkeypatch: pytest.MonkeyPatch, cores: int) -> list[tuple[int, int]]:
+    """Let any batch gain by cores; return a list that gets the stages and cores of each job."""
+    jobs: list[tuple[int, int]] = []
 
-    def counted(work: Any, blocks: Any) -> None:
-        woken.extend([len(blocks)] if len(blocks) > 1 else [])
-        run(work, blocks)
+    def counted(job: Any, stages: int, cores: int) -> None:
+        jobs.append((stages, cores))
+        run_job(job, stages, cores)
 
     monkeypatch.setattr(threads, "WORK", 1)
     monkeypatch.setattr(threads, "ROWS", 5)
     monkeypatch.setattr(threads, "usable_cores", lambda: cores)
-    monkeypatch.setattr(threads, "run_blocks", counted)
-    return woken
+    monkeypatch.setattr(lesson, "run_job", counted)
+    return jobs
 
 
 @pytest.mark.parametrize("solver", ["sweeps", "fixed_point"])
@@ -111,25 +111,26 @@ def test_it_begins_where_it_is_told_to(network: Network) -> None:
 
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
 @pytest.mark.parametrize("cores", [2, 3])
-def test_cores_are_woken_once_and_change_no_bit(
+def test_a_step_is_one_job_and_cores_change_no_bit(
     network: Network, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend, _ = _backends(network, np.float32)
     alone, report = _learn(backend, "sweeps")
-    woken = _use_cores(monkeypatch, cores)
+    jobs = _use_cores(monkeypatch, cores)
     together, same = _learn(backend, "sweeps")
-    assert woken == [cores]
+    tied = any(link.tied for link in network.links.values())
+    assert jobs == [(4 if tied else 3, cores)]
     np.testing.assert_array_equal(together, alone)
     assert same == report
 
 
-def test_a_training_wakes_the_cores_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_is_a_job_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     network = NETWORKS["layered"]
     backend, _ = _backends(network, np.float32)
-    woken = _use_cores(monkeypatch, 2)
+    jobs = _use_cores(monkeypatch, 2)
     x, y = _batch(network, np.float32)
     fit(backend, x, y, Training(epochs=3, batch_size=15))
-    assert woken == [2] * 9
+    assert jobs == [(3, 2)] * 9
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -229,10 +230,14 @@ def test_batches_that_may_not_be_written_into_are_read(monkeypatch: pytest.Monke
     np.testing.assert_array_equal(_learn(backend, "fixed_point", start)[0], expected)
 
 
-def test_threads_may_learn_from_one_backend_at_the_same_time() -> None:
+@pytest.mark.parametrize("cores", [1, 2])
+def test_threads_may_learn_from_one_backend_at_the_same_time(
+    cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     network = NETWORKS["layered"]
     backend, _ = _backends(network, np.float32)
     expected, _ = _learn(backend, "sweeps")
+    _use_cores(monkeypatch, cores)
     with ThreadPoolExecutor(4) as pool:
         found = [pool.submit(_learn, backend, "sweeps") for _ in range(24)]
     for one in found:

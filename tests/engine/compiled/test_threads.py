@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,6 @@ from engine.compiled.threads import (
     portions,
     row_blocks,
     run_blocks,
-    run_stages,
 )
 from engine.equilibrium import Relaxation
 from engine.learning.estimator import centered, estimate
@@ -73,7 +71,7 @@ def test_a_blas_with_more_threads_than_the_machine_has_cores_starves_nobody() ->
 import numpy as np
 from threadpoolctl import threadpool_limits
 from engine import NumbaBackend, Training, fit, initial_params, looped_mlp
-from engine.compiled.threads import run_stages, usable_cores
+from engine.compiled.threads import usable_cores
 network = looped_mlp(784, 64, 2)
 backend = NumbaBackend(network, initial_params(network, np.random.default_rng(0)))
 x = np.random.default_rng(1).normal(size=(512, 784))
@@ -81,15 +79,12 @@ many = 4 * {os.cpu_count()}
 with threadpool_limits(many, user_api="blas"):
     fit(backend, x, np.arange(512) % 2, Training(epochs=1, batch_size=512))
     print(usable_cores())
-done = []
-run_stages((done.append, done.append), many)
-print(len(done) - 2 * many)
 """
     command = [sys.executable, "-c", code]
     told = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
     ).stdout.split()
-    assert told == [str(os.cpu_count()), "0"]
+    assert told == [str(os.cpu_count())]
 
 
 def test_fit_holds_blas_to_one_thread_and_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,42 +204,3 @@ def test_an_error_in_a_block_reaches_the_caller() -> None:
 
     with pytest.raises(ArithmeticError, match="row 3"):
         run_blocks(work, [slice(0, 3), slice(3, 5)])
-
-
-class TestStages:
-    """Cores go through stages side by side."""
-
-    @pytest.mark.parametrize("cores", [1, 2, 3])
-    def test_none_begins_a_stage_before_all_have_ended_the_last(self, cores: int) -> None:
-        done: list[tuple[int, int]] = []
-
-        def slow(core: int) -> None:
-            time.sleep(0.02 * (cores - core))
-            done.append((1, core))
-
-        run_stages((slow, lambda core: done.append((2, core))), cores)
-        assert [stage for stage, _ in done] == [1] * cores + [2] * cores
-        assert {core for _, core in done} == set(range(cores))
-
-    @pytest.mark.parametrize("failing", [0, 1])
-    def test_an_error_reaches_the_caller_and_ends_the_others(self, failing: int) -> None:
-        later = []
-
-        def work(core: int) -> None:
-            if core == failing:
-                raise ArithmeticError(f"core {core}")
-
-        for _ in range(2):  # and the next call finds the cores free
-            with pytest.raises(ArithmeticError, match=f"core {failing}"):
-                run_stages((work, later.append), 2)
-        assert later == []
-
-    def test_a_second_caller_does_not_wait_for_cores_that_wait(self) -> None:
-        seen: list[int] = []
-
-        def outer(core: int) -> None:
-            if core == 0:
-                run_stages((seen.append, seen.append), 2)
-
-        run_stages((outer, lambda core: None), 2)
-        assert seen == [0, 1, 0, 1]  # all on one core
