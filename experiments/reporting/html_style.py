@@ -114,7 +114,9 @@ pre {
     position: static; border: 0; padding: 3px 0; background: none;
   }
   .cards tbody th { max-width: none; font-size: .95rem; }
-  .cards tr > td {
+  .cards th[data-label]::before { content: attr(data-label) "\\00a0"; }
+  .cards tr > td.none { display: none; }
+  .cards tr > td:not(.none) {
     display: flow-root; white-space: normal; overflow-wrap: anywhere; text-align: right;
   }
   .cards td::before {

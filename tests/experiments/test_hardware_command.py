@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +151,16 @@ def test_what_was_priced_stands_on_top(finished: tuple[Path, str]) -> None:
     content = json.loads((finished[0] / "report.json").read_text())
     assert all(what in top.replace("\\", "") for what, _ in content["priced"])
     assert "W_rec" in (finished[0] / "plots" / "network.svg").read_text()
+
+
+def test_no_table_has_two_columns_of_one_name(finished: tuple[Path, str]) -> None:
+    """On a phone a number stands beside the name of its column alone."""
+    lines = (finished[0] / "report.md").read_text().splitlines()
+    headers = [above for above, line in pairwise(lines) if line.startswith("| ---")]
+    assert len(headers) > 10
+    for header in headers:
+        names = header.strip("| ").split(" | ")
+        assert len(set(names)) == len(names), header
 
 
 def test_reports_call_chips_and_technologies_as_options_do(finished: tuple[Path, str]) -> None:
