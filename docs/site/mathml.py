@@ -6,7 +6,7 @@ This reads the part of TeX that the documents use; anything else stops the build
 import re
 from html import escape
 
-TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|\s+|.", re.DOTALL)
+TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\s+|.", re.DOTALL)
 LETTERS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ϵ", "varepsilon": "ε",
     "zeta": "ζ", "eta": "η", "theta": "θ", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν",
@@ -18,7 +18,7 @@ SIGNS = {
     "le": "≤", "ge": "≥", "ll": "≪", "gg": "≫", "ne": "≠", "approx": "≈", "sim": "∼", "in": "∈",
     "succeq": "⪰", "cdot": "⋅", "times": "×", "pm": "±", "mp": "∓", "ast": "∗", "circ": "∘",
     "oplus": "⊕", "leftarrow": "←", "to": "→", "mapsto": "↦", "Longrightarrow": "⟹",
-    "prime": "′", "sum": "∑", "int": "∫", "quad": "", "qquad": "",
+    "sum": "∑", "int": "∫",
 }  # fmt: skip
 FENCES = {
     "lvert": "|", "rvert": "|", "lVert": "‖", "rVert": "‖", "lfloor": "⌊", "rfloor": "⌋",
@@ -32,8 +32,12 @@ SPACES = {"quad": "1em", "qquad": "2em", ",": "0.17em", ";": "0.28em", ":": "0.2
 SIZES = ("big", "Big", "bigl", "bigr", "bigg", "Bigl", "Bigr")
 VARIANTS = {"mathcal": 0x1D49C, "mathbf": 0x1D400}
 """Where the capital letters of an alphabet begin."""
+BOLD_ZERO = 0x1D7CE
 HOLES = {"ℬ": 0x1D49D, "ℰ": 0x1D4A0, "ℱ": 0x1D4A1, "ℋ": 0x1D4A3, "ℐ": 0x1D4A4, "ℒ": 0x1D4A7}
 """Letters of the script alphabet that stand elsewhere."""
+
+
+PRIME = '<mo lspace="0" rspace="0">′</mo>'
 
 
 class FormulaError(ValueError):
@@ -50,6 +54,16 @@ def mathml(tex: str, *, block: bool) -> str:
         f'<annotation encoding="application/x-tex">{escape(tex.strip())}</annotation>'
         "</semantics></math>"
     )
+
+
+def _still(sign: str) -> str:
+    """Return a bracket as tall as a letter, with nothing beside it."""
+    return f'<mo stretchy="false" lspace="0" rspace="0">{sign}</mo>'
+
+
+def _function(name: str) -> str:
+    """Return the name of a function, with a thin space to its argument."""
+    return f'<mo lspace="0.17em" rspace="0.17em" movablelimits="false">{escape(name)}</mo>'
 
 
 class _Reader:
@@ -79,26 +93,35 @@ class _Reader:
     def _scripted(self) -> str:
         """Return what comes next with its index and exponent."""
         token = self._peek()
-        base = self._atom()
-        lower = upper = ""
+        base = self._number() if token.isdigit() else self._atom()
+        lower = upper = primes = ""
         while self._peek() in ("_", "^", "'"):
             sign = self._next()
             if sign == "_":
                 lower = self._atom()
             elif sign == "^":
-                upper += self._atom()
+                upper = self._atom()
             else:
-                upper += "<mo>′</mo>"
-        if upper:
-            upper = f"<mrow>{upper}</mrow>"
+                primes += PRIME
+        if primes:  # it is raised by itself
+            base = f"<mrow>{base}{primes}</mrow>"
         under = token.removeprefix("\\") in BELOW and self._block
         kind = {(True, True): "underover" if under else "subsup",
                 (True, False): "under" if under else "sub",
                 (False, True): "over" if under else "sup"}.get((bool(lower), bool(upper)))  # fmt: skip
         return base if kind is None else f"<m{kind}>{base}{lower}{upper}</m{kind}>"
 
+    def _number(self) -> str:
+        """Return all digits of a number."""
+        text = self._next()
+        while (more := "".join(self._tokens[self._place : self._place + 2]))[:1].isdigit() or (
+            more[:1] == "." and more[1:].isdigit()
+        ):
+            text += self._next()
+        return f"<mn>{text}</mn>"
+
     def _atom(self) -> str:
-        """Return the next letter, number, sign, group or command."""
+        """Return the next letter, digit, sign, group or command."""
         token = self._next()
         if token == "{":
             return self.row("}")
@@ -107,25 +130,27 @@ class _Reader:
         if token in "_^":
             self._place -= 1
             return "<mrow></mrow>"
-        if token[0].isdigit():
+        if token.isdigit():
             return f"<mn>{token}</mn>"
         if token.isalpha():
             return f"<mi>{escape(token)}</mi>"
         if token in "()[]|":
-            return f'<mo stretchy="false">{token}</mo>'
+            return _still(token)
         return f"<mo>{'−' if token == '-' else escape(token)}</mo>"
 
     def _command(self, name: str) -> str:
         if name in LETTERS:
             return f"<mi>{LETTERS[name]}</mi>"
+        if name == "prime":
+            return PRIME
         if name in SPACES:
             return f'<mspace width="{SPACES[name]}"/>'
         if name in SIGNS:
             return f"<mo>{SIGNS[name]}</mo>"
         if name in FENCES:
-            return f'<mo stretchy="false">{FENCES[name]}</mo>'
+            return _still(FENCES[name])
         if name in WORDS:
-            return f"<mi>{name}</mi>"
+            return _function(name)
         if name in ("frac", "tfrac", "dfrac"):
             return f"<mfrac>{self._atom()}{self._atom()}</mfrac>"
         if name == "sqrt":
@@ -148,18 +173,22 @@ class _Reader:
         if self._peek() != "{":
             return f'<mi mathvariant="normal">{escape(self._next())}</mi>'
         words = next(self._words)
+        self._next()
         self.row("}")
-        kind = "mtext" if name == "text" else "mi"
-        return f"<{kind}>{escape(words)}</{kind}>"
+        if name == "operatorname":
+            return _function(words)
+        return f"<mtext>{escape(words)}</mtext>"
 
     def _variant(self, name: str) -> str:
-        """Return a capital letter of another alphabet."""
+        """Return a capital letter of another alphabet, or a bold digit."""
         grouped = self._peek() == "{"
         if grouped:
             self._next()
         letter = self._next()
-        if grouped and self._next() != "}" or not ("A" <= letter <= "Z"):
+        if (grouped and self._next() != "}") or not (letter.isdigit() or "A" <= letter <= "Z"):
             raise FormulaError(f"the formula {self._tex!r} has \\{name} of more than a capital.")
+        if letter.isdigit():
+            return f"<mn>{chr(BOLD_ZERO + int(letter))}</mn>"
         code = VARIANTS[name] + ord(letter) - ord("A")
         moved = {place: sign for sign, place in HOLES.items()}
         return f"<mi>{moved.get(code, chr(code))}</mi>"
