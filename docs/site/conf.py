@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mathml import mathml  # noqa: E402
-
 from docutils.nodes import SkipNode
+from mathml import mathml
 
 project = "Settle"
 author = "the Settle developers"

@@ -2,6 +2,8 @@
 
 This reads the part of TeX that the documents use; anything else stops the build.
 """
+# ruff: noqa: RUF001
+# Signs of formulas look like letters.
 
 import re
 from html import escape
@@ -106,10 +108,9 @@ class _Reader:
         if primes:  # it is raised by itself
             base = f"<mrow>{base}{primes}</mrow>"
         under = token.removeprefix("\\") in BELOW and self._block
-        kind = {(True, True): "underover" if under else "subsup",
-                (True, False): "under" if under else "sub",
-                (False, True): "over" if under else "sup"}.get((bool(lower), bool(upper)))  # fmt: skip
-        return base if kind is None else f"<m{kind}>{base}{lower}{upper}</m{kind}>"
+        names = ("under", "over") if under else ("sub", "sup")
+        kind = "".join(n for n, part in zip(names, (lower, upper), strict=True) if part)
+        return f"<m{kind}>{base}{lower}{upper}</m{kind}>" if kind else base
 
     def _number(self) -> str:
         """Return all digits of a number."""

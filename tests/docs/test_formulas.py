@@ -1,4 +1,6 @@
 """Formulas of the site are MathML, which no script or network has to draw."""
+# ruff: noqa: RUF001
+# Signs of formulas look like letters.
 
 import importlib.util
 import re
