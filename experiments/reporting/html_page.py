@@ -26,7 +26,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 MOST_CARDS = 12
 """Rows of a table that become cards on a phone; a longer one would be lost among them."""
 FEWEST_LABELS = 4
-"""Columns of a table that become lines of a card; fewer fit side by side."""
+"""Columns of a table that become lines of a card; fewer fit side by side, in lines that break."""
 LONGEST_LINE = 28
 """Letters that stand beside their label on a card."""
 LONGEST_NAME = 60
@@ -98,7 +98,8 @@ def _table(table: Table) -> str:
     header = _row(table, table.header, folded, "col")
     rows = "\n".join(f"<tr>{_row(table, row, folded, 'row')}</tr>" for row in table.rows)
     note = f'<p class="note">{escape(table.caption)}</p>' if table.caption else ""
-    kind = ' class="cards"' if few else ""
+    slim = len(table.header) < FEWEST_LABELS
+    kind = ' class="cards"' if few else ' class="slim"' if slim else ""
     return (
         f'<div class="block"><h3>{escape(table.title)}</h3>\n'
         f'<div class="scroll"><table{kind}>\n'

@@ -104,6 +104,8 @@ pre {
   section { padding: 18px 14px; border-radius: 8px; }
   h1 { font-size: 1.5rem; }
   tbody th { min-width: 9.5em; max-width: 11em; overflow-wrap: break-word; }
+  .slim tbody th { min-width: 6em; }
+  .slim td { white-space: normal; }
   .also { display: block; font-weight: 400; color: var(--soft); }
   .folded { display: none; }
   .cards, .cards tbody, .cards tr, .cards th[scope=row] { display: block; }

@@ -83,6 +83,9 @@ def made_up_page() -> str:
         text_columns=2,
     )
     bare = Table("Bare", ("Width", "B", "C", "D"), (("64", "1", "2", NONE),))
+    slim = Table(
+        "Slim", ("Name", "Value"), (("What was looked at", "12 of some, 24 of others " * 3),)
+    )
     cited = Table("Cited", ("Name", Cited("Published", "https://a.org/")), (("a", "1"),))
     with matplotlib.rc_context(STYLE):
         drawing, panels = draw_panels([f"{LONG} {k}" for k in range(5)])
@@ -98,6 +101,7 @@ def made_up_page() -> str:
         wide,
         few,
         bare,
+        slim,
         cited,
         figure,
     )
