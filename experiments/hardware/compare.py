@@ -5,6 +5,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from sys import float_info
 from typing import Any
@@ -33,7 +34,9 @@ def compare_reports(first: Path, second: Path) -> tuple[Table, Table, Table]:
     """Return what two saved reports priced, and their measures to read and as plain numbers."""
     (priced, old), (other, new) = (read_report(path) for path in (first, second))
     plain = compare_table(old, new, _plain)
-    return priced_table(priced, other), compare_table(old, new, _in_units), plain
+    read = compare_table(old, new, _in_units)
+    rows = tuple((row[0], _without_unit(text_of(row[1])), *row[2:]) for row in read.rows)
+    return priced_table(priced, other), replace(read, rows=rows), plain
 
 
 def read_report(path: Path) -> tuple[dict[str, str], Measures]:
@@ -84,6 +87,11 @@ def compare_table(old: Measures, new: Measures, text: Callable[[float, str], str
             texts = (NONE if math.isnan(value) else text(value, measure) for value in (a, b))
             rows.append((name, measure, *texts, change))
     return Table("Accuracies and costs", ("What", "Measure", *SIDES, "Ratio"), tuple(rows), "", 2)
+
+
+def _without_unit(measure: str) -> str:
+    """Return a measure whose numbers say their unit themselves."""
+    return measure.removesuffix(", J").removesuffix(", s")
 
 
 def _plain(value: float, _: str) -> str:
