@@ -14,8 +14,8 @@ def chips_of(technology: Technology, technologies: Mapping[str, Technology]) -> 
     A shipped one has its own. One that extends it has those too, and any other whose events it
     prices by what it adds. Of any other file nothing is known: it is for all.
     """
-    begun = technologies[technology.extends or technology.name]
-    if not any(begun.name in chip.technologies for chip in CHIPS.values()):
+    begun = technologies.get(technology.extends or technology.name)
+    if begun is None or not any(begun.name in chip.technologies for chip in CHIPS.values()):
         return list(CHIPS)
     return [
         name
