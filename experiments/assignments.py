@@ -37,8 +37,8 @@ def assigned(
     """
     kinds = {f.name: f.type for f in fields(owner) if f.name not in fixed}  # type: ignore[arg-type]
     if name not in kinds:
-        known = f"known: {', '.join(kinds)}{meant(name, kinds)}"
-        raise EngineError(f"{said}: there is no such setting; {known}.")
+        known = f"known: {', '.join(kinds)}{meant(name, kinds) or '.'}"
+        raise EngineError(f"{said}: there is no such setting; {known}")
     value = _value(text, str(kinds[name]), said, bounded)
     return replace(owner, **{name: value})  # type: ignore[type-var]
 
@@ -56,7 +56,13 @@ def _value(text: str, kind: str, said: str, bounded: bool) -> Any:
     except (ValueError, KeyError):
         if kind.endswith("| str"):
             return text
-        raise EngineError(f"{said}: '{text}' is no {kind}.") from None
+        raise EngineError(f"{said}: '{text}' is {_wanted(kind)}.") from None
     if bounded and abs(number) > LARGEST:
         raise EngineError(f"{said}: '{text}' is beyond {LARGEST:g}.")
     return number
+
+
+def _wanted(kind: str) -> str:
+    """Say what a text is not that cannot be read in a type."""
+    said = {"int": "no whole number", "float": "no number", "bool": "neither true nor false"}
+    return said.get(kind.partition(" ")[0], f"no {kind}")

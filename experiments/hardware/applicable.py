@@ -1,7 +1,7 @@
 """Options that would do nothing are refused before anything is imported: what each one is for."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from experiments.hardware.choices import BUILT, SUBSTRATES, TRANSFORMER
 
@@ -50,24 +50,44 @@ def check_applicable(parser: argparse.ArgumentParser, options: argparse.Namespac
         parser.error("--task and --data are two tasks: give one of them")
     if options.network == TRANSFORMER and "task" in given:
         parser.error(f"--task does nothing with --network {TRANSFORMER}, which reverses sequences")
-    _check_chips(parser, options, given)
+    _check_chips(parser, options)
     _check_settings(parser, options)
 
 
-def _check_chips(
-    parser: argparse.ArgumentParser, options: argparse.Namespace, given: set[str]
-) -> None:
-    """Refuse what sets a chip that is left out."""
-    chosen = options.substrate or (
-        [next(iter(SUBSTRATES))] if options.network == TRANSFORMER else list(SUBSTRATES)
-    )
-    asked = [(_flag(name), chip) for name, chip in CHIP_OF.items() if name in given]
+def _check_chips(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse what is of a chip that is left out."""
+    homes = {name: chip for chip, names in SUBSTRATES.items() for name in names}
+    technologies = options.technology or ()
+    chosen = options.substrate
+    if not chosen and options.network == TRANSFORMER:
+        chosen = [next(iter(SUBSTRATES))]
+    if not chosen and technologies and all(name in homes for name in technologies):
+        chosen = list(dict.fromkeys(homes[name] for name in technologies))
+    chosen = chosen or list(SUBSTRATES)
+    for name in technologies:
+        if homes.get(name, chosen[0]) not in chosen:
+            parser.error(_left_out(f"technology {name}", homes[name], chosen))
+    unused = unused_on(options, chosen)
+    if unused:
+        parser.error(unused)
+
+
+def unused_on(options: argparse.Namespace, chosen: Sequence[str]) -> str:
+    """Say which option is of a chip that is not among those chosen; empty if none is."""
+    asked = [
+        (_flag(name), chip) for name, chip in CHIP_OF.items() if getattr(options, name) is not None
+    ]
     keys = [text.partition("=")[0].strip() for text in options.set]
     keys += [key for key, _ in options.sweep or ()]
     asked += [(key, key.partition(".")[0]) for key in keys if "." in key]
     for what, chip in asked:
         if chip in SUBSTRATES and chip not in chosen:
-            parser.error(f"{what} is of the {chip} chip, and only {', '.join(chosen)} is run")
+            return _left_out(what, chip, chosen)
+    return ""
+
+
+def _left_out(what: str, chip: str, chosen: Sequence[str]) -> str:
+    return f"{what} is of the {chip} chip, and only {', '.join(chosen)} is run"
 
 
 def _check_settings(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

@@ -7,7 +7,8 @@ from functools import cached_property
 from itertools import product
 from pathlib import Path
 
-from engine.errors import EngineError
+from engine.errors import EngineError, shown
+from experiments.hardware.applicable import unused_on
 from experiments.hardware.contest import check_prices
 from experiments.hardware.job import make_rival
 from experiments.hardware.kept_runs import file_checksum
@@ -18,6 +19,7 @@ from experiments.hardware.own_network import (
     runnable_substrates,
     token_task,
 )
+from experiments.hardware.pairing import check_paired, priced_chips
 from experiments.hardware.settings import CONV, LEARNERS, Settings, changed
 from experiments.tasks import Task, TaskError, find_task, images_from_file, task_from_file
 from hw_sim.chips.catalogue import CHIPS
@@ -78,25 +80,34 @@ class Chosen:
 
     @cached_property
     def substrates(self) -> list[str]:
-        """Names of the chips."""
+        """Names of the chips: those asked for, or all for which there is a technology."""
         asked = list(dict.fromkeys(self.options.substrate or ()))
-        if self.own:
+        if self.own is not None and (asked or self.own.refused):
             return runnable_substrates(self.own, asked, self.settings)
-        return asked or list(CHIPS)
+        found = asked or priced_chips(self.technologies, self.priced_in)
+        if self.own is not None:
+            return runnable_substrates(self.own, found, self.settings)
+        return found
 
     @cached_property
     def _technologies(self) -> tuple[dict[str, Technology], list[str] | None]:
-        shipped = shipped_technologies()
+        shipped, asked = shipped_technologies(), dict.fromkeys(self.options.technology or ())
         if self.options.cells:
             preset = PRESETS[self.options.cells]
             shipped = {name: priced_with(found, preset) for name, found in shipped.items()}
         known, chosen = shipped, []
-        for text in self.options.technology or ():
+        for text in asked:
             if text in shipped:
                 chosen.append(text)
             else:
                 own = _own_technologies(Path(text))
-                known |= own
+                for name in own:
+                    if name in known:
+                        raise TechnologyError(
+                            f"{text}: technology {shown(name)} has the name of another one: "
+                            "give it a name of its own."
+                        )
+                known = {**known, **own}
                 chosen += list(own)
         return known, chosen or None
 
@@ -113,7 +124,17 @@ class Chosen:
     def check(self) -> None:
         """Refuse what does not fit together, before any work."""
         _ = self.settings, self.task
-        check_prices(self.substrates, self.settings.chips, self.technologies, self.priced_in)
+        check_paired(self.substrates, self.technologies, self.priced_in)
+        unused = unused_on(self.options, self.substrates)
+        if unused:
+            raise EngineError(f"{unused}.")
+        try:
+            check_prices(self.substrates, self.settings.chips, self.technologies, self.priced_in)
+        except TechnologyError as error:
+            if self.options.substrate or self.priced_in is None:
+                raise
+            said = str(error).rstrip(".")
+            raise TechnologyError(f"{said}; --substrate says which chips it is for.") from None
 
 
 def _chip_assignments(options: argparse.Namespace) -> list[str]:

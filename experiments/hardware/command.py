@@ -121,7 +121,7 @@ def compare(options: argparse.Namespace, console: Console) -> None:
     """Print two saved reports side by side, and write the same as a page."""
     tables = compare_reports(*options.compare)
     write_comparison(tables, options.compare, options.out)
-    for table in tables:
+    for table in tables[:-1]:
         console.print(rich_table(table, console.width))
     console.print(f"As a page: {options.out / 'comparison.html'}", soft_wrap=True)
 

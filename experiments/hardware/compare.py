@@ -4,21 +4,24 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from sys import float_info
 from typing import Any
 
 from engine.errors import EngineError, shown
 from experiments.hardware.report_files import FORMAT
+from experiments.hardware.report_tables import LEARNER_TITLES
 from experiments.output import prepare_output
 from experiments.records import write_text
 from experiments.reporting.document import Cell, Document, Section, Table, text_of
 from experiments.reporting.html_page import render_html
 from experiments.reporting.markdown_page import render_markdown
-from experiments.reporting.number_text import NONE
+from experiments.reporting.number_text import NONE, in_units, percent
 
 SIDES = ("First", "Second")
+ACCURACY = "test accuracy"
 COMPARISON_FILES = ("comparison.html", "comparison.md", "comparison.csv")
 LARGEST_FILE = 1 << 26
 """Bytes, beyond which a file is not even parsed."""
@@ -27,10 +30,13 @@ Measures = dict[str, dict[str, float]]
 """Of each contender, its measures by name."""
 
 
-def compare_reports(first: Path, second: Path) -> tuple[Table, Table]:
-    """Return what two saved reports priced, and their measures, side by side."""
+def compare_reports(first: Path, second: Path) -> tuple[Table, Table, Table]:
+    """Return what two saved reports priced, and their measures to read and as plain numbers."""
     (priced, old), (other, new) = (read_report(path) for path in (first, second))
-    return priced_table(priced, other), compare_table(old, new)
+    plain = compare_table(old, new, _plain)
+    read = compare_table(old, new, _in_units)
+    rows = tuple((row[0], _without_unit(text_of(row[1])), *row[2:]) for row in read.rows)
+    return priced_table(priced, other), replace(read, rows=rows), plain
 
 
 def read_report(path: Path) -> tuple[dict[str, str], Measures]:
@@ -43,15 +49,15 @@ def read_report(path: Path) -> tuple[dict[str, str], Measures]:
 
 
 def write_comparison(tables: Sequence[Table], paths: Sequence[Path], folder: Path) -> None:
-    """Write `comparison.html`, `.md` and `.csv`."""
+    """Write `comparison.html`, `.md` and `.csv`, the last from the last of the tables."""
     prepare_output(folder, *COMPARISON_FILES)
     which = "; ".join(f"{side} is {path}" for side, path in zip(SIDES, paths, strict=True))
-    sections = tuple(Section(table.title, (table,)) for table in tables)
+    *shown_tables, plain = tables
+    sections = tuple(Section(table.title, (table,)) for table in shown_tables)
     document = Document("Two hardware reports", (f"{which}.",), sections)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    for table in tables[1:]:
-        writer.writerows([table.header, *([text_of(cell) for cell in row] for row in table.rows)])
+    writer.writerows([plain.header, *([text_of(cell) for cell in row] for row in plain.rows)])
     write_text(folder / "comparison.csv", file.getvalue())
     write_text(folder / "comparison.md", render_markdown(document))
     write_text(folder / "comparison.html", render_html(document))
@@ -71,16 +77,33 @@ def priced_table(first: dict[str, str], second: dict[str, str]) -> Table:
     return Table("What differs", ("What", *SIDES), tuple(rows) or nothing, caption, 3)
 
 
-def compare_table(old: Measures, new: Measures) -> Table:
-    """Return the measures of two saved reports side by side."""
+def compare_table(old: Measures, new: Measures, text: Callable[[float, str], str]) -> Table:
+    """Return the measures of two saved reports side by side, in the words of `text`."""
     rows = []
     for name in dict.fromkeys([*old, *new]):
         for measure in dict.fromkeys([*old.get(name, {}), *new.get(name, {})]):
             a, b = (side.get(name, {}).get(measure, math.nan) for side in (old, new))
             change = f"{b / a:.3g}" if a and not math.isnan(a * b) else NONE
-            shown = (NONE if math.isnan(value) else f"{value:.4g}" for value in (a, b))
-            rows.append((name, measure, *shown, change))
+            texts = (NONE if math.isnan(value) else text(value, measure) for value in (a, b))
+            rows.append((name, measure, *texts, change))
     return Table("Accuracies and costs", ("What", "Measure", *SIDES, "Ratio"), tuple(rows), "", 2)
+
+
+def _without_unit(measure: str) -> str:
+    """Return a measure whose numbers say their unit themselves."""
+    return measure.removesuffix(", J").removesuffix(", s")
+
+
+def _plain(value: float, _: str) -> str:
+    return f"{value:.6g}"
+
+
+def _in_units(value: float, measure: str) -> str:
+    """Return a number as the reports print it; the measure ends with its unit, if it has one."""
+    unit = measure.rpartition(", ")[2]
+    if measure.startswith(ACCURACY):
+        return f"{percent(value)} %"
+    return in_units(value, unit) if unit in ("J", "s") else f"{value:.3g}"
 
 
 def _read(path: Path) -> Any:
@@ -111,18 +134,22 @@ def _priced(content: Any) -> dict[str, str]:
 def _measures(content: dict[str, Any]) -> Measures:
     found: Measures = {}
     for where, run in _entries(content, "runs"):
-        name = f"{_text(where, run, 'learner')}, {_text(where, run, 'substrate')}"
+        learner = _text(where, run, "learner")
+        name = f"{LEARNER_TITLES.get(learner, learner)} on {_text(where, run, 'substrate')}"
         seed = _field(where, run, "seed")
         if not isinstance(seed, int) or isinstance(seed, bool):
             raise EngineError(f"{where} has seed {shown(seed)}, expected a whole number.")
-        measure = f"test accuracy, seed {shown(seed)}"
+        measure = f"{ACCURACY}, seed {shown(seed)}"
         found.setdefault(name, {})[measure] = _number(where, run, "accuracy")
     for where, contest in _entries(content, "contests"):
         name = f"{_text(where, contest, 'substrate')}, {_text(where, contest, 'technology')}"
+        rival = _text(where, contest, "rival")
         found.setdefault(name, {}).update(
             {
                 "training energy, J": _nominal(where, contest, "energy_j"),
-                f"ratio to {_text(where, contest, 'rival')}": _nominal(where, contest, "ratio"),
+                f"training energy over {LEARNER_TITLES.get(rival, rival)}": _nominal(
+                    where, contest, "ratio"
+                ),
                 "inference energy, J": _nominal(where, contest, "inference_energy_j"),
                 "training time, s": _nominal(where, contest, "latency_s"),
             }

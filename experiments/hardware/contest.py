@@ -11,6 +11,7 @@ from engine.model.network import Network
 from experiments.hardware.costs import Contest, Cost
 from experiments.hardware.curve import counts_until, steps_until, writes_until
 from experiments.hardware.job import Outcome
+from experiments.hardware.pairing import technologies_of
 from experiments.hardware.settings import RIVALS
 from experiments.hardware.target import Targets, common_targets, target_of, update_reached
 from hw_sim.chips.catalogue import CHIPS
@@ -37,7 +38,7 @@ def check_prices(
         kinds = (*CHIPS[substrate].events, *chips[substrate].more_events)
         cells = ("cell",) if "cell_read" in kinds else ()
         held = ("neuron", "memory_bit", *cells, *chips[substrate].more_parts)
-        for name in chosen or CHIPS[substrate].technologies:
+        for name in technologies_of(substrate, technologies, chosen):
             events.setdefault(name, {}).update(dict.fromkeys(kinds))
             parts.setdefault(name, {}).update(dict.fromkeys(held))
     for name, kinds_needed in events.items():
@@ -107,8 +108,8 @@ def summarise(
     contests = [
         _contest(groups["eqprop", substrate], groups[rival, substrate], technologies[name],
                  goals, networks)
-        for substrate, chip in CHIPS.items()
-        for name in chosen or chip.technologies
+        for substrate in CHIPS
+        for name in technologies_of(substrate, technologies, chosen)
         for rival in RIVALS
         if {("eqprop", substrate), (rival, substrate)} <= usable
     ]  # fmt: skip
@@ -117,8 +118,8 @@ def summarise(
         late.append("backprop and BPTT, which are not counted for this network")
         costs = [
             _cost(groups["eqprop", substrate], technologies[name], goals, networks)
-            for substrate, chip in CHIPS.items()
-            for name in chosen or chip.technologies
+            for substrate in CHIPS
+            for name in technologies_of(substrate, technologies, chosen)
             if ("eqprop", substrate) in usable
         ]
     return Summary(

@@ -9,10 +9,10 @@ from engine.learning.training import fit, train_step
 from experiments.hardware.contest import design_on
 from experiments.hardware.job import Job, make_rival, make_substrate, network_of
 from experiments.hardware.own_network import OwnNetwork
+from experiments.hardware.pairing import technologies_of
 from experiments.hardware.report_tables import price_text
 from experiments.hardware.settings import RIVALS, Settings, learners_of
 from experiments.tasks import Task
-from hw_sim.chips.catalogue import CHIPS
 from hw_sim.counts import optimizer_counts
 from hw_sim.prices.bill import Bill
 from hw_sim.prices.break_even import sensitivities
@@ -62,7 +62,8 @@ def explain(
             )
             for who in learners_of(network)
         ]
-        priced = [technologies[known] for known in chosen or CHIPS[substrate].technologies]
+        names = technologies_of(substrate, technologies, chosen)
+        priced = [technologies[known] for known in names]
         bills = [one_batch(job, priced[0]) for job in jobs]
         for technology in priced:
             again = [replace(bill, technology=technology) for bill in bills]

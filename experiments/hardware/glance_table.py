@@ -13,8 +13,9 @@ def glance_table(runs: Sequence[Run]) -> Table:
     """Energy, time, memory and life of EqProp at nominal prices; the ranges stand further below."""
     rows = tuple(_row(run) for run in runs if run.learner == "eqprop")
     header = (
-        "Substrate", "Technology", "Training sample: energy", "Time", "Inference: energy", "Time",
-        "Weights, KiB", "States, KiB", "Gradients, KiB", "Optimizer, KiB",
+        "Substrate", "Technology", "Training sample: energy", "Training sample: time",
+        "Inference: energy", "Inference: time", "Weights, KiB", "States, KiB", "Gradients, KiB",
+        "Optimizer, KiB",
         "Trainings until worn out",
     )  # fmt: skip
     caption = (

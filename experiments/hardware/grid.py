@@ -10,9 +10,11 @@ from experiments.hardware.chosen import Chosen
 from experiments.hardware.contest import Group, check_prices, design_of, in_time
 from experiments.hardware.costs import scaled
 from experiments.hardware.job import Job, Outcome, network_of
+from experiments.hardware.pairing import check_paired, technologies_of
 from experiments.hardware.sample_tables import training_samples
 from experiments.hardware.settings import Settings, changed
 from experiments.hardware.spread import mean_spread
+from experiments.options import meant
 from hw_sim.chips.catalogue import CHIPS
 from hw_sim.counts import Amounts, OpCounts
 from hw_sim.prices.bill import Bill
@@ -96,6 +98,7 @@ def grid_of(
     if len(points) > MOST_POINTS:
         raise EngineError(f"--sweep has {len(points):,} points, expected at most {MOST_POINTS}.")
     substrates = _swept_chips(axes, chosen)
+    check_paired(substrates, chosen.technologies, chosen.priced_in)
     jobs, networks = [], {}
     for substrate, place in product(substrates, points):
         settings = _settings_at(axes, place, substrate, chosen.settings)
@@ -122,8 +125,8 @@ def price_grid(
         groups[key] = (*groups.get(key, ()), outcome)
     return [
         _priced(grid, label, groups[substrate, label], technologies[name])
-        for substrate, chip in CHIPS.items()
-        for name in chosen or chip.technologies
+        for substrate in CHIPS
+        for name in technologies_of(substrate, technologies, chosen)
         for label in grid.places
         if (substrate, label) in groups
     ]
@@ -161,7 +164,7 @@ def _priced(grid: SettingsGrid, label: str, group: Group, technology: Technology
 
 def _swept_chips(axes: Mapping[str, tuple[str, ...]], chosen: Chosen) -> list[str]:
     """Return the chips that have every setting of the grid; refuse one that was asked for."""
-    general = {f.name for f in fields(Settings) if f.name != "chips"}
+    general = [f.name for f in fields(Settings) if f.name != "chips"]
     wanted = [name for name in axes if name not in general]
     having = [
         chip for chip in chosen.substrates if all(_has(chosen, chip, name) for name in wanted)
@@ -171,10 +174,19 @@ def _swept_chips(axes: Mapping[str, tuple[str, ...]], chosen: Chosen) -> list[st
     if lacking or not having:
         for name in wanted:
             if not any(_has(chosen, chip, name) for chip in CHIPS):
-                raise EngineError(f"--sweep {name}: there is no such setting.")
+                known = [*general, *_chip_settings(chosen)]
+                near = meant(name.rpartition(".")[2], known) or "."
+                listed = f"known: {', '.join(known)}{near}"
+                raise EngineError(f"--sweep {name}: there is no such setting; {listed}")
         which = f"the {lacking[0]} chip does not have" if lacking else "no chip has"
         raise EngineError(f"--sweep: {which} all of {', '.join(wanted)}.")
     return having
+
+
+def _chip_settings(chosen: Chosen) -> list[str]:
+    """Return the settings of all chips that are run."""
+    parts = [chosen.settings.chips[chip] for chip in chosen.substrates]
+    return list(dict.fromkeys(f.name for part in parts for f in fields(part) if f.name != "seed"))
 
 
 def _has(chosen: Chosen, chip: str, name: str) -> bool:

@@ -101,8 +101,9 @@ def traffic_table(found: Sequence[ChipMapping], runs: Sequence[Run]) -> Table:
             cells = [cell for bill, samples in sides for cell in _moved(bill, samples)]
             rows.append((run.substrate, run.technology.name, *cells))
     header = (
-        "Substrate", "Technology", "Inference: messages", "Hops", "Energy", "%",
-        "Training sample: messages", "Hops", "Energy", "%",
+        "Substrate", "Technology", "Inference: messages", "Inference: hops",
+        "Inference: energy", "Inference: %", "Training sample: messages", "Training sample: hops",
+        "Training sample: energy", "Training sample: %",
     )  # fmt: skip
     caption = (
         "Of EqProp, between tiles or cores of a square mesh. A hop is a step of a word or of a "

@@ -1,10 +1,10 @@
 """A network as a drawing: layers as boxes with their sizes, couplings as arrows between them."""
 
 from html import escape
-from typing import NamedTuple
 
 from engine.couplings.link import INPUT, ONE, OUTPUT
 from engine.model.network import Network
+from experiments.hardware.tall_drawing import Arrow, tall_svg
 from experiments.reporting.document import Figure
 from experiments.reporting.plot_style import BLUE, INK, PAPER, SOFT, VERMILION, for_dark_page
 
@@ -16,21 +16,11 @@ name and size take above it."""
 PATH = "plots/network.svg"
 
 
-class Arrow(NamedTuple):
-    """A coupling: where it begins and ends, and what stands at it."""
-
-    source: str
-    target: str
-    name: str
-    size: str
-    both_ways: bool
-
-
 def draw_network(network: Network, title: str = "The network of EqProp") -> Figure:
     """Return a drawing of a network; biases are left out."""
     boxes, found = boxes_of(network), arrows_of(network)
     places = {name: k for k, name in enumerate(boxes)}
-    rise = max((_steps(places, arrow) for arrow in found), default=0)
+    rise = max((arrow.steps(places) for arrow in found), default=0)
     top = MARGIN + (ARC * rise + TEXT if rise else 0)
     width = 2 * MARGIN + len(boxes) * (WIDE + GAP) - GAP
     height = top + HIGH + MARGIN
@@ -43,10 +33,11 @@ def draw_network(network: Network, title: str = "The network of EqProp") -> Figu
     )
     caption = (
         "Layers with their sizes, and the matrices or kernels between them. Blue arrows carry "
-        "signals both ways with the same weights (over a read-out the nudge returns), red ones "
+        "signals both ways with the same weights (over a read-out the nudge returns), orange ones "
         "forward alone. Biases are not drawn."
     )
-    return Figure(title, caption, PATH, svg, for_dark_page(svg))
+    tall = tall_svg(boxes, found, _heads())
+    return Figure(title, caption, PATH, svg, for_dark_page(svg), (tall, for_dark_page(tall)))
 
 
 def boxes_of(network: Network) -> dict[str, str]:
@@ -84,12 +75,6 @@ def _size(fan_in: int, fan_out: int, positions: int) -> str:
     return f"{fan_in:,} x {fan_out:,}{at}"
 
 
-def _steps(places: dict[str, int], arrow: Arrow) -> int:
-    """Return how many arcs high an arrow rises: none to its neighbour, one to itself."""
-    apart = abs(places[arrow.target] - places[arrow.source])
-    return 1 if apart == 0 else apart - 1
-
-
 def _box(name: str, text: str, place: int, top: int) -> str:
     left = MARGIN + place * (WIDE + GAP)
     middle = left + WIDE / 2
@@ -106,7 +91,7 @@ def _box(name: str, text: str, place: int, top: int) -> str:
 def _arrow(arrow: Arrow, places: dict[str, int], top: int) -> str:
     """Draw a line to a neighbour, a loop to itself, or an arc past others."""
     left, right = sorted((places[arrow.source], places[arrow.target]))
-    steps, middle = _steps(places, arrow), top + HIGH / 2
+    steps, middle = arrow.steps(places), top + HIGH / 2
     if right - left == 1:
         start, end = MARGIN + left * (WIDE + GAP) + WIDE, MARGIN + right * (WIDE + GAP)
         line, x = f"M{start + 3} {middle:g}L{end - 3} {middle:g}", (start + end) / 2

@@ -47,8 +47,8 @@ def priced_rows(
         ),
         (
             "Training",
-            f"{settings['epochs']} epochs in batches of {settings['batch_size']}, Adam; learning "
-            "rates " + _rates_text(rates),
+            f"{_epochs_text(settings['epochs'])} in batches of {settings['batch_size']}, Adam; "
+            "learning rates " + _rates_text(rates),
         ),
         (
             "Relaxation of EqProp",
@@ -132,3 +132,7 @@ def _seeds_text(seeds: Sequence[int]) -> str:
     is_run = list(seeds) == list(range(seeds[0], seeds[-1] + 1))
     said = f"{seeds[0]} to {seeds[-1]}" if is_run else ", ".join(map(str, seeds))
     return f"{len(seeds)}: {said}"
+
+
+def _epochs_text(epochs: int) -> str:
+    return "1 epoch" if epochs == 1 else f"{epochs} epochs"

@@ -47,6 +47,7 @@ GROUPS = {
     "idle, leakage": ((LEAKAGE,), INK),
 }
 """What the segments of a bar are made of."""
+MICRO = "\N{MICRO SIGN}"
 SHORT = {"backprop": "backprop", "bptt": "BPTT"}
 LEVELS = (0.1, 0.2, 0.5, 2.0, 5.0, 10.0, 20.0, 50.0)
 """Ratios at which the break-even map has lines, beside 1."""
@@ -203,6 +204,8 @@ def draw_break_even(summary: Summary) -> Drawing | None:
         ratio = break_even_map(contest.ours, contest.theirs, kind, factors, moved)
         place, (low, high) = (prices / unit, factors, ratio), (ratio.min(), ratio.max())
         levels = [level for level in LEVELS if low < level < high]
+        axes.set_xscale("log")  # first: the gap of a label is as wide as it is drawn
+        axes.set_yscale("log")
         if levels:
             lines = axes.contour(*place, levels, colors=SOFT, linewidths=0.7)
             axes.clabel(lines, fmt="%g", fontsize=7)
@@ -212,17 +215,15 @@ def draw_break_even(summary: Summary) -> Drawing | None:
             axes.contour(*place, [1.0], colors=BLUE, linewidths=1.8)
         axes.plot(price.value / unit, 1.0, "o", color=VERMILION, markersize=5)
         axes.axvspan(price.low / unit, price.high / unit, color=SOFT, alpha=0.12, lw=0)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
         _label_plainly(axes.xaxis, subs=(1.0,))
         _label_plainly(axes.yaxis)
-        axes.set_xlabel(f"{kind}, {price.unit}")
+        axes.set_xlabel(f"{kind}, {price.unit.replace('u', MICRO)}")
         if is_leftmost(axes):
             axes.set_ylabel("factor on the steps")
     add_legend(
         figure,
         [("as cheap as BPTT", BLUE, "-"), ("EqProp cheaper", SKY, "area"),
-         ("range of the price", "#e6e7e9", "area"), ("this run", VERMILION, "-")],
+         ("range of the price", "#e6e7e9", "area"), ("this run", VERMILION, "dot")],
     )  # fmt: skip
     return figure
 

@@ -25,8 +25,11 @@ def throughput_table(runs: Sequence[Run]) -> Table:
         trained = throughput(run.trained, training_samples(run.trained))
         rows.append((*_names(run), *_rates(once), *_rates(trained)))
     header = (
-        "Substrate", "Technology", "Learner", "Inferences a second", "Pipelined", "Longest stage",
-        "In flight", "Training samples a second", "Pipelined", "Longest stage", "In flight",
+        "Substrate", "Technology", "Learner", "Inferences a second",
+        "Inferences a second, pipelined", "Inference: longest stage", "Inferences in flight",
+        "Training samples a second",
+        "Training samples a second, pipelined", "Training: longest stage",
+        "Training samples in flight",
     )  # fmt: skip
     caption = (
         "One sample after the other is the inverse of its time. In a pipeline every stage of the "

@@ -91,7 +91,7 @@ def _samples(split: Split, seed: int) -> list[int]:
 
 def _judged(options: argparse.Namespace, task: Task, accuracy: float, pictures: int) -> str:
     """Say how well the network does, and what that is worth."""
-    share = f"{100 * accuracy:.1f} % of {pictures:,} test pictures of {task.title}"
+    share = f"{100 * accuracy:.1f}\N{NO-BREAK SPACE}% of {pictures:,} test pictures of {task.title}"
     if options.network is None:
         return f"The network below recognises {share}."
     return f"The network below recognises {share}; it may have learnt from some of them."

@@ -17,6 +17,7 @@ from experiments.reporting.document import (
     text_of,
 )
 from experiments.reporting.html_style import STYLE
+from experiments.reporting.number_text import NONE
 
 DARK, PHONE = "(prefers-color-scheme: dark)", "(max-width: 640px)"
 # The browser is told to refuse whatever the page does not contain itself.
@@ -25,7 +26,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 MOST_CARDS = 12
 """Rows of a table that become cards on a phone; a longer one would be lost among them."""
 FEWEST_LABELS = 4
-"""Columns of a table that become lines of a card; fewer fit side by side."""
+"""Columns of a table that become lines of a card; fewer fit side by side, in lines that break."""
 LONGEST_LINE = 28
 """Letters that stand beside their label on a card."""
 LONGEST_NAME = 60
@@ -83,7 +84,11 @@ def render_block(block: Block) -> str:
 
 
 def _section(number: int, section: Section) -> str:
-    blocks = "\n".join(render_block(block) for block in section.blocks)
+    rendered = [render_block(block) for block in section.blocks]
+    if any(isinstance(b, Table | Figure) and b.title == section.title for b in section.blocks[:1]):
+        heading = f"<h3>{escape(section.title)}</h3>\n"  # that of the section says it
+        rendered[0] = rendered[0].replace(heading, "", 1)
+    blocks = "\n".join(rendered)
     return f'<section id="s{number}">\n<h2>{escape(section.title)}</h2>\n{blocks}\n</section>'
 
 
@@ -93,7 +98,8 @@ def _table(table: Table) -> str:
     header = _row(table, table.header, folded, "col")
     rows = "\n".join(f"<tr>{_row(table, row, folded, 'row')}</tr>" for row in table.rows)
     note = f'<p class="note">{escape(table.caption)}</p>' if table.caption else ""
-    kind = ' class="cards"' if few else ""
+    slim = len(table.header) < FEWEST_LABELS
+    kind = ' class="cards"' if few else ' class="slim"' if slim else ""
     return (
         f'<div class="block"><h3>{escape(table.title)}</h3>\n'
         f'<div class="scroll"><table{kind}>\n'
@@ -115,19 +121,26 @@ def _folded(table: Table) -> tuple[int, ...]:
 def _row(table: Table, row: tuple[Cell, ...], folded: tuple[int, ...], scope: str) -> str:
     """Return the cells of a row; folded ones stand twice, and a style shows them once."""
     also = "".join(f'<span class="also">{_cell(row[j])}</span>' for j in folded)
-    cells = [f'<th scope="{scope}">{_cell(row[0])}{also}</th>']
+    # A bare number heads a card only with its name.
+    bare = scope == "row" and text_of(row[0]).replace(".", "").isdecimal()
+    name = f' data-label="{_label(table, 0)}"' if bare else ""
+    cells = [f'<th scope="{scope}"{name}>{_cell(row[0])}{also}</th>']
     for j in range(1, len(row)):
         kinds = _kinds(table, j, row[j], folded)
         if scope == "col":
             cells.append(f'<th scope="col"{kinds}>{_cell(row[j])}</th>')
         else:
-            label = escape(" ".join(text_of(table.header[j]).split()))
-            cells.append(f'<td{kinds} data-label="{label}">{_cell(row[j])}</td>')
+            cells.append(f'<td{kinds} data-label="{_label(table, j)}">{_cell(row[j])}</td>')
     return "".join(cells)
 
 
+def _label(table: Table, column: int) -> str:
+    """Return what a column is called, in one line."""
+    return escape(" ".join(text_of(table.header[column]).split()))
+
+
 def _kinds(table: Table, column: int, cell: Cell, folded: tuple[int, ...]) -> str:
-    """Say of a cell that it is a number, or text that needs lines of its own, or folded."""
+    """Say of a cell that it is a number, text that needs lines of its own, folded, or a dash."""
     names = []
     if column >= table.text_columns:
         names.append("number")
@@ -135,6 +148,8 @@ def _kinds(table: Table, column: int, cell: Cell, folded: tuple[int, ...]) -> st
         names.append("long")
     if column in folded:
         names.append("folded")
+    if text_of(cell) == NONE:
+        names.append("none")
     return f' class="{" ".join(names)}"' if names else ""
 
 

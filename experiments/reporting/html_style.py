@@ -104,6 +104,8 @@ pre {
   section { padding: 18px 14px; border-radius: 8px; }
   h1 { font-size: 1.5rem; }
   tbody th { min-width: 9.5em; max-width: 11em; overflow-wrap: break-word; }
+  .slim tbody th { min-width: 6em; }
+  .slim td { white-space: normal; }
   .also { display: block; font-weight: 400; color: var(--soft); }
   .folded { display: none; }
   .cards, .cards tbody, .cards tr, .cards th[scope=row] { display: block; }
@@ -114,7 +116,9 @@ pre {
     position: static; border: 0; padding: 3px 0; background: none;
   }
   .cards tbody th { max-width: none; font-size: .95rem; }
-  .cards tr > td {
+  .cards th[data-label]::before { content: attr(data-label) "\\00a0"; }
+  .cards tr > td.none { display: none; }
+  .cards tr > td:not(.none) {
     display: flow-root; white-space: normal; overflow-wrap: anywhere; text-align: right;
   }
   .cards td::before {

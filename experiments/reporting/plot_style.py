@@ -87,14 +87,18 @@ def draw_panels(titles: Sequence[str], height: float = PANEL_HEIGHT) -> tuple[Fi
 
 
 def add_legend(figure: Figure, entries: Sequence[tuple[str, str, Any]]) -> None:
-    """Explain colours below the panels; an entry is title, colour, and dashes or `"area"`."""
-    handles: list[Artist] = [
-        Patch(color=colour, label=title)
-        if dashes == "area"
-        else Line2D([], [], color=colour, linestyle=dashes, label=title)
-        for title, colour, dashes in entries
-    ]
+    """Explain colours below the panels: title, colour, and dashes, `"area"` or `"dot"`."""
+    handles = [_handle(*entry) for entry in entries]
     put_legend(figure, handles, min(int(figure.get_figwidth() / ENTRY_WIDTH), len(handles)))
+
+
+def _handle(title: str, colour: str, kind: Any) -> Artist:
+    """Return what stands in a legend for an area, a dot, or a line with dashes."""
+    if kind == "area":
+        return Patch(color=colour, label=title)
+    if kind == "dot":
+        return Line2D([], [], color=colour, linestyle="", marker="o", markersize=5, label=title)
+    return Line2D([], [], color=colour, linestyle=kind, label=title)
 
 
 def put_legend(figure: Figure, handles: Sequence[Artist], columns: int) -> Legend:

@@ -1,7 +1,8 @@
 """How a technology file is refused: one sentence that names the place and the value."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from engine.errors import shown
@@ -38,14 +39,23 @@ def check_table(where: str, found: Any, of: str) -> Mapping[str, Any]:
 def check_choice(where: str, field: str, found: Any, known: tuple[str, ...]) -> None:
     """Refuse a word that is none of those known."""
     if found not in known:
-        raise TechnologyError(f"{where} has {field} {shown(found)}; known: {', '.join(known)}.")
+        raise TechnologyError(f"{where} has {field} {shown(found)}; {listed(found, known)}")
 
 
 def check_known(where: str, what: str, found: Mapping[str, Any], known: tuple[str, ...]) -> None:
     """Refuse an entry that nobody would read."""
     unknown = set(found) - set(known)
     if unknown:
-        raise TechnologyError(f"{where} has the unknown {what} {shown(min(unknown))}.")
+        first = min(unknown)
+        raise TechnologyError(
+            f"{where} has the unknown {what} {shown(first)}; {listed(first, known)}"
+        )
+
+
+def listed(found: Any, known: Sequence[str]) -> str:
+    """Return what is known, and which of it may have been meant, as the end of a sentence."""
+    near = get_close_matches(found, known, 1) if isinstance(found, str) else []
+    return f"known: {', '.join(known)}" + (f"; did you mean {near[0]}?" if near else ".")
 
 
 def check_words(where: str, field: str, text: Any) -> None:

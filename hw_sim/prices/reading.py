@@ -13,6 +13,7 @@ from hw_sim.prices.checks import (
     check_number,
     check_table,
     check_words,
+    listed,
 )
 from hw_sim.prices.price import (
     BETWEEN,
@@ -52,16 +53,16 @@ def read_price(
 ) -> Price | PriceFunction:
     """Read a fixed price, or one that is a table over a parameter."""
     if entry not in ENTRIES[section]:
-        known = ", ".join(ENTRIES[section])
-        raise TechnologyError(f"{where}: there is no such event; known: {known}.")
+        known = listed(entry, ENTRIES[section])
+        raise TechnologyError(f"{where}: there is no such event; {known}")
     check_table(where, fields, "with value, unit, source")
     check_choice(where, "scales", fields.get("scales", "none"), SCALES)
     own = OWN_FIELDS.get(section, ())
     if "table" in fields:
         check_known(where, "field", fields, ("table", "over", "plus", *own))
         return _function(where, section, entry, fields, tables)
+    check_known(where, "field", fields, (*FIELDS, *own))  # what is misspelt is missing, too
     check_fields(where, fields, FIELDS)
-    check_known(where, "field", fields, (*FIELDS, *own))
     check_choice(where, "unit", fields["unit"], tuple(UNITS[section]))
     check_words(where, "node", fields["node"])
     price = _ranged(where, entry, fields, fields["unit"], fields["node"])
@@ -74,8 +75,8 @@ def read_table(where: str, name: str, table: Any) -> PriceTable:
     """Read rows of prices over a parameter."""
     check_table(where, table, "with rows")
     fields = ("unit", "node", "between", "beyond", "rows")
-    check_fields(where, table, fields)
     check_known(where, "field", table, fields)
+    check_fields(where, table, fields)
     for field, known in (("unit", tuple(ALL_UNITS)), ("between", BETWEEN), ("beyond", BEYOND)):
         check_choice(where, field, table[field], known)
     check_words(where, "node", table["node"])
@@ -88,8 +89,8 @@ def read_table(where: str, name: str, table: Any) -> PriceTable:
     for k, row in enumerate(rows, start=1):
         place = f"{where}, row {k}"
         check_table(place, row, "with at, value, source")
-        check_fields(place, row, ("at", *RANGE))
         check_known(place, "field", row, ("at", *RANGE))
+        check_fields(place, row, ("at", *RANGE))
         at.append(check_number(place, "at", row["at"]))
         prices.append(_ranged(place, name, row, table["unit"], table["node"]))
         if prices[-1].low == 0 or at[-1] == 0:
@@ -123,8 +124,8 @@ def _function(
     if "plus" in fields:
         place = f"{where}, plus"
         check_table(place, fields["plus"], "with value, source")
-        check_fields(place, fields["plus"], RANGE)
         check_known(place, "field", fields["plus"], RANGE)
+        check_fields(place, fields["plus"], RANGE)
         plus = _ranged(place, f"{entry}, fixed part", fields["plus"], row.unit, row.node)
     return PriceFunction(entry, table, fields["over"], plus, fields.get("scales", "none"))
 

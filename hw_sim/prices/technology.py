@@ -47,6 +47,8 @@ class Technology:
     machine: Machine = field(default_factory=Machine)
     remedy: str = ""
     """How to state a price that is missing, where that is not plain."""
+    extends: str = ""
+    """The shipped one that it begins with, if it does."""
 
     def price(self, section: str, name: str) -> Price | PriceFunction:
         """Return a price as it is stated, or say which one is missing."""
@@ -158,11 +160,13 @@ def _parse(text: str, path: str) -> dict[str, Technology]:
 def technology_from(name: str, table: Any, path: str) -> Technology:
     """Return the technology that a table of a file describes, or say what is wrong with it."""
     where = f"{path}: technology {shown(name)}"
+    extends = ""
     if not name or CONTROL.search(name) or "\n" in name:
         raise TechnologyError(f"{where}: its name has to be words.")
     if not isinstance(table, dict):
         raise TechnologyError(f"{where} is {shown(table)}, expected a table.")
     if "extends" in table:
+        extends = table["extends"]
         table = extended(where, table, _packaged_tables(SHIPPED))
     check_known(
         where, "entry", table, ("title", "note", "reference_bits", "machine", "tables", *UNITS)
@@ -195,7 +199,7 @@ def technology_from(name: str, table: Any, path: str) -> Technology:
         for section in UNITS
     }
     machine = read_machine(where, table.get("machine"), table.get("latency", {}))
-    return Technology(name, table["title"], note, bits, prices, machine)
+    return Technology(name, table["title"], note, bits, prices, machine, extends=extends)
 
 
 def _tables(where: str, tables: Any) -> dict[str, PriceTable]:

@@ -66,3 +66,11 @@ def test_every_page_is_in_the_contents_of_the_site() -> None:
     listed = (PAGES / "index.md").read_text(encoding="utf-8").split()
     pages = {str(path.relative_to(PAGES).with_suffix("")) for path in PAGES.rglob("*.md")}
     assert pages - {"index"} <= set(listed)
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.rglob("*.md")), ids=lambda page: page.stem)
+def test_a_page_with_contents_lists_all_of_its_sections(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    sections = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    listed = re.findall(r"^- \[([^\]]+)\]\(#", text.partition("\n## ")[0], re.MULTILINE)
+    assert listed in ([], sections)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +151,16 @@ def test_what_was_priced_stands_on_top(finished: tuple[Path, str]) -> None:
     content = json.loads((finished[0] / "report.json").read_text())
     assert all(what in top.replace("\\", "") for what, _ in content["priced"])
     assert "W_rec" in (finished[0] / "plots" / "network.svg").read_text()
+
+
+def test_no_table_has_two_columns_of_one_name(finished: tuple[Path, str]) -> None:
+    """On a phone a number stands beside the name of its column alone."""
+    lines = (finished[0] / "report.md").read_text().splitlines()
+    headers = [above for above, line in pairwise(lines) if line.startswith("| ---")]
+    assert len(headers) > 10
+    for header in headers:
+        names = header.strip("| ").split(" | ")
+        assert len(set(names)) == len(names), header
 
 
 def test_reports_call_chips_and_technologies_as_options_do(finished: tuple[Path, str]) -> None:
@@ -342,10 +352,10 @@ def test_a_trend_is_seen_only_where_it_was_measured(task: Task) -> None:
         (["--neurons-per-core", "10000000000"], "is beyond 1e+09"),
         (["--set", "quantum.bits=1"], "no substrate 'quantum'"),
         (["--set", "epochs"], "expected key=value"),
-        (["--set", "epochs=two"], "'two' is no int"),
+        (["--set", "epochs=two"], "'two' is no whole number"),
         (["--set", "epochs=0"], "epochs is 0, expected at least 1"),
         (["--set", "looks=0"], "looks is 0, expected at least 1"),
-        (["--technology", "digital_45nm"], "has no energy price for 'cell_read'"),
+        (["--set", "hiden=3"], "cap_every, local_optimizer, bptt_steps; did you mean hidden?\n"),
         (["--explain", "thought"], "nothing called 'thought' has a price; known: mac"),
     ],
 )
@@ -414,7 +424,7 @@ def test_settings_are_set_by_name() -> None:
     assert found.chips["crossbar"].split_arrays is True
     assert found.lr == 0.1
     assert changed(found, ["digital.readout_bits=none"]).chips["digital"].readout_bits is None
-    with pytest.raises(EngineError, match="'maybe' is no bool"):
+    with pytest.raises(EngineError, match="'maybe' is neither true nor false"):
         changed(found, ["crossbar.split_arrays=maybe"])
 
 

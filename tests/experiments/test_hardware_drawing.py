@@ -20,7 +20,14 @@ NETWORKS = {
 def test_all_parts_are_drawn_inside_the_picture(name: str) -> None:
     network = NETWORKS[name]
     picture = draw_network(network)
-    root = ET.fromstring(picture.svg)
+    assert picture.phone is not None
+    for svg, dark in ((picture.svg, picture.dark_svg), picture.phone):
+        _check_parts(network, svg)
+        assert dark != svg
+
+
+def _check_parts(network: Network, svg: str) -> None:
+    root = ET.fromstring(svg)
     texts = {node.text for node in root.iter("{http://www.w3.org/2000/svg}text")}
     assert {layer.name for layer in network.layers} <= texts
     assert f"{network.inputs:,} inputs" in texts
@@ -31,8 +38,15 @@ def test_all_parts_are_drawn_inside_the_picture(name: str) -> None:
     for node in root.iter("{http://www.w3.org/2000/svg}text"):
         assert 0.0 < float(node.attrib["x"]) < width
         assert 10.0 <= float(node.attrib["y"]) < height
-    assert "http" not in picture.svg.replace("http://www.w3.org/2000/svg", "")
-    assert picture.dark_svg != picture.svg
+    assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_on_a_phone_it_is_drawn_in_its_own_size(name: str) -> None:
+    """A phone of 420 pixels has 366 of them for a picture; a wider one is shown smaller."""
+    picture = draw_network(NETWORKS[name])
+    assert picture.phone is not None
+    assert float(ET.fromstring(picture.phone[0]).attrib["width"]) <= 366.0
 
 
 def test_sizes_are_those_of_the_blocks() -> None:

@@ -77,7 +77,7 @@ def test_throughput_is_the_inverse_of_time_and_no_less_in_a_pipeline(report: Pat
     assert found["crossbar", "eqprop"]["inference"]["stage"] == "conversion"
     assert found["spiking", "eqprop"]["inference"]["in_flight"] == 1
     page = (report / "report.md").read_text()
-    for part in ("Longest stage", "Memory by level", "analog cells", "across the border"):
+    for part in ("longest stage", "Memory by level", "analog cells", "across the border"):
         assert part in page
 
 

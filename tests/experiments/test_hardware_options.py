@@ -33,6 +33,8 @@ from hw_sim.prices.cell_presets import PRESETS
         (["--sweep", "weight_bits"], "'weight_bits' is not a setting and its values"),
         (["--sweep", "weight_bits=4,,8"], "is not a setting and its values"),
         (["--cells", "magic"], "there is no cell 'magic'; known: rram_isaac"),
+        (["--substrate", "digital", "--technology", "loihi_like"], "loihi_like is of the spiking"),
+        (["--technology", "gpu", "--tiles", "8x8"], "--tiles is of the crossbar chip, and only"),
         (["--target", "200"], "'200' is not a number above 0 and up to 100"),
     ],
 )

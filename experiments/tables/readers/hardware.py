@@ -15,7 +15,7 @@ PLACES = {
     ("digital", "gpu"): "fixed point, GPU in batches of 256",
     ("digital", "microcontroller"): "fixed point, microcontroller",
     ("crossbar", "rram_crossbar"): "analog crossbar, RRAM with ADC",
-    ("spiking", "loihi_like"): "event driven, Loihi-like",
+    ("spiking", "loihi_like"): "spiking, Loihi-like",
 }
 """Substrate and technology, in the order of the table."""
 

@@ -84,7 +84,7 @@ def test_the_page_says_how_many_test_pictures_are_right(tmp_path, capsys):
     assert main(["--network", str(tmp_path / "a.npz"), "--seed", "3", "--out", str(tmp_path)]) == 0
     split = DIGITS.load(3)
     right = (predict(NumbaBackend(params.network, params), split.x_test) == split.y_test).mean()
-    said = f"recognises {100 * right:.1f} % of 360 test pictures"
+    said = f"recognises {100 * right:.1f}\N{NO-BREAK SPACE}% of 360 test pictures"
     assert said in capsys.readouterr().out
     assert said in (tmp_path / "playground.html").read_text(encoding="utf-8")
 

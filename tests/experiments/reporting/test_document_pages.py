@@ -110,6 +110,12 @@ def test_a_source_is_an_address_on_the_web(address):
         Cited("x", address)
 
 
+def test_a_section_and_its_only_table_have_one_heading():
+    table = Table("Named", ("Name", "Value"), (("a", "1"),))
+    page = render_html(Document("T", (), (Section("Named", (table, table)),)))
+    assert (page.count("<h2>Named</h2>"), page.count("<h3>Named</h3>")) == (1, 1)
+
+
 def test_html_marks_numbers_badges_and_details():
     page = render_html(DOCUMENT)
     value = '1.50<br><span class="detail">(1 to 2)</span>'

@@ -6,6 +6,7 @@ import pytest
 from experiments.parity.report_files import write_report
 from experiments.reporting.document import Badge, Bullets, Cited, Code, Document, Section, Table
 from experiments.reporting.html_page import MOST_CARDS, render_html
+from experiments.reporting.number_text import NONE
 from experiments.reporting.picture import take_picture
 from experiments.reporting.plot_style import BLUE, STYLE, add_legend, draw_panels, is_leftmost
 from tests.experiments.browser import ask, needs_chromium
@@ -52,17 +53,19 @@ for (const box of moving) {
   });
 }
 const label = (cell) => shown.getComputedStyle(cell, "::before").content;
-const cells = [...page.querySelectorAll(".cards td")].map((cell) => ({
+const cells = [...page.querySelectorAll(".cards td:not(.none)")].map((cell) => ({
   said: label(cell).replaceAll('"', ""), label: cell.dataset.label,
   left: cell.getBoundingClientRect().left, right: cell.getBoundingClientRect().right,
 }));
+const headed = [...page.querySelectorAll(".cards th[data-label]")].map(label);
+const dashes = [...page.querySelectorAll(".cards td.none")].map((cell) => cell.clientWidth);
 const plots = [...page.querySelectorAll("img")].map((image) => ({
   scale: image.clientWidth / image.naturalWidth, tall: image.naturalHeight / image.naturalWidth,
 }));
 return {
   width, whole: page.documentElement.scrollWidth,
   wide: wide.map((e) => e.outerHTML.slice(0, 80)), silent: silent.length,
-  moving: moving.length, kept, cells, plots,
+  moving: moving.length, kept, cells, headed, dashes, plots,
 };
 """
 
@@ -79,6 +82,10 @@ def made_up_page() -> str:
         caption=LONG,
         text_columns=2,
     )
+    bare = Table("Bare", ("Width", "B", "C", "D"), (("64", "1", "2", NONE),))
+    slim = Table(
+        "Slim", ("Name", "Value"), (("What was looked at", "12 of some, 24 of others " * 3),)
+    )
     cited = Table("Cited", ("Name", Cited("Published", "https://a.org/")), (("a", "1"),))
     with matplotlib.rc_context(STYLE):
         drawing, panels = draw_panels([f"{LONG} {k}" for k in range(5)])
@@ -87,7 +94,17 @@ def made_up_page() -> str:
             axes.tick_params(labelleft=is_leftmost(axes))
         add_legend(drawing, [(f"a long entry, number {k}", BLUE, "-") for k in range(6)])
     figure = take_picture("plot", LONG, LONG, drawing).figure
-    blocks = (LONG, Bullets((LONG,)), Code(f"python -m {LONG} {LONG}"), wide, few, cited, figure)
+    blocks = (
+        LONG,
+        Bullets((LONG,)),
+        Code(f"python -m {LONG} {LONG}"),
+        wide,
+        few,
+        bare,
+        slim,
+        cited,
+        figure,
+    )
     return render_html(Document(LONG, (LONG,), (Section(LONG, blocks),)))
 
 
@@ -136,6 +153,15 @@ def test_small_tables_are_cards_on_a_phone_that_name_every_number(found):
         assert all(cell["said"] == cell["label"] != "" for cell in cells)
         assert all(0 <= cell["left"] < cell["right"] <= PHONE for cell in cells)
         assert all(cell["said"] == "none" for cell in found[f"{name}_{DESK}"]["cells"])
+
+
+def test_a_card_has_a_name_at_its_head_and_no_line_without_a_number(found):
+    phone, desk = (found[f"made_up_{width}"] for width in (PHONE, DESK))
+    assert len(phone["headed"]) == 1
+    assert phone["headed"][0].startswith('"Width')
+    assert desk["headed"] == ["none"]
+    assert phone["dashes"] == [0]
+    assert desk["dashes"][0] > 0
 
 
 def test_plots_are_drawn_for_the_width_of_the_page(found):
