@@ -18,6 +18,7 @@ from engine.equilibrium import Relaxation
 from engine.learning import checkpoint
 from engine.model.network import Network
 from engine.model.params import Params
+from experiments.circuit.asked import LARGEST_FILE
 from experiments.circuit.gates import make_gates
 from experiments.options import add_out, named_path, positive, seed_number, whole
 from experiments.output import prepare_output
@@ -39,8 +40,6 @@ FOLDER = "verilog"
 TECHNOLOGY = "technology.toml"
 SAMPLES = 4
 """How many are rehearsed, unless others are asked for."""
-LARGEST_FILE = 1 << 30
-"""Bytes of a file of samples."""
 ASKED = 0.01
 """Spread of the update that a controller asks for in the rehearsal."""
 KINDS = {
@@ -111,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
         write_text(folder / name, text)
     console.print(
         f"Written: {folder}, {len(texts)} files; {plan.cores} cores, "
-        f"{params.network.size:,} weights of {config.weight_bits} bits.",
+        f"{params.network.size:,} weights of {config.weight_bits} bits.\n{rehearsal.rounding}",
         soft_wrap=True,
     )
     missing = missing_simulator()
@@ -130,7 +129,6 @@ _WIDTHS = ("state_bits", "weight_bits", "accumulator_bits", "table_bits")
 def rehearsed(
     plan: Plan, params: Params, schedule: Schedule, x: FloatArray, y: FloatArray, seed: int
 ) -> Rehearsal:
-    """Return what a chip does that learns the samples before and after an update from outside."""
     """Learn the samples alone, take an update from outside, and learn them again."""
     rehearsal = Rehearsal(plan, params, schedule)
     update = np.random.default_rng(seed).normal(0.0, ASKED, plan.network.size)

@@ -9,7 +9,7 @@ import pytest
 from engine import initial_params
 from engine.errors import EngineError
 from engine.learning import checkpoint
-from engine.model.builders import conv_net, energy_transformer, layered, looped_mlp
+from engine.model.builders import conv_net, energy_transformer, layered, looped_mlp, resistive
 from engine.model.network import Network
 from experiments.circuit import verilog
 from experiments.shell import guarded, make_console
@@ -138,6 +138,7 @@ NETWORKS = {
     "conv.npz": conv_net((4, 4, 1), (2,), 3, activation="tanh"),
     "transformer.npz": energy_transformer(4, 3, 4),
     "relu.npz": layered((4, 3, 2), "relu"),
+    "circuit.npz": resistive((5, 4, 3)),
 }
 REFUSED = {
     "absent.npz": "there is no file absent.npz",
@@ -145,7 +146,9 @@ REFUSED = {
     "conv.npz": "coupling 'W_1' is read at 4 places through windows",
     "transformer.npz": "coupling 'Emb' (Embedding) has no model in hw_sim",
     "relu.npz": "activation 'relu' has no model in hw_sim",
+    "circuit.npz": "the network is resistive (coupling 'g_1_up1'): it becomes a netlist",
     "strong.npz": "but 12 bits with weight_range 2 hold at most 1.999",
+    "network.npz --weight-bits 2": "which all become zero: the step of 2 bits with weight_range 2",
     "network.npz --weight-bits 2 --weight-range 4": "too few for weight_range 4",
     "network.npz --weight-range 3": "has weight_range 3.0, expected a power of two",
     "network.npz --accumulator-bits 4 --table-bits 2 --weight-range 0.5": "hold at most",
