@@ -168,12 +168,19 @@ def read_voltages(printed: str, network: Network, complaint: str = "") -> FloatA
     return voltages
 
 
+def missing_ngspice() -> str:
+    """Say how to get ngspice where it is missing; empty if it is there."""
+    if shutil.which("ngspice"):
+        return ""
+    return "ngspice, which runs the netlist, is not installed: it is in the package ngspice."
+
+
 def find_ngspice() -> str:
-    """Return where ngspice is, or say how to get it."""
-    program = shutil.which("ngspice")
-    if program is None:
-        raise SpiceError("ngspice is missing: install it, for example by apt-get install ngspice.")
-    return program
+    """Return where ngspice is, or refuse to go on without it."""
+    missing = missing_ngspice()
+    if missing:
+        raise SpiceError(missing)
+    return str(shutil.which("ngspice"))
 
 
 def _sizes(network: Network) -> str:

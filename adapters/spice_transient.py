@@ -85,7 +85,7 @@ def run_transient(text: str, network: Network) -> Waveform:
     with TemporaryDirectory() as folder:
         _, complaint = run_ngspice(text, Path(folder))
         try:
-            files = [np.loadtxt(Path(folder, name)) for name, _ in _files(network)]
+            files = [np.loadtxt(Path(folder, name), ndmin=2) for name, _ in _files(network)]
         except (OSError, ValueError):
             said = next((s for s in complaint.splitlines() if s.strip()), "it wrote no voltages")
             raise SpiceError(

@@ -47,7 +47,7 @@ def test_without_the_tools_rows_say_what_to_install(
     assert [row["verdict"] for row in rows].count("not run") == 10
     assert [row["verdict"] for row in rows].count("reached") == 2
     printed = capsys.readouterr().out
-    assert "apt-get install ngspice" in printed
+    assert "it is in the package ngspice." in printed
     assert simulation.missing_simulator() in printed
 
 
