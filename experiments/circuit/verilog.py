@@ -1,7 +1,7 @@
 """A saved network as synthesisable Verilog, compared word by word with the simulated chip.
 
 Writes the design, its tables, a test bench that checks itself, and the words it compares with;
-runs the test bench where iverilog is installed.
+runs the test bench where its simulator is installed.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from hw_sim.rtl.description import chip_files
 from hw_sim.rtl.plan import Plan, RtlError, check_weights
 from hw_sim.rtl.rehearsal import Rehearsal
 from hw_sim.rtl.schedule import Schedule
-from hw_sim.rtl.simulation import Comparison, missing_simulator, simulate
+from hw_sim.rtl.simulation import COMPILER, TOOLS, Comparison, missing_simulator, simulate
 from hw_sim.rtl.synthesis import missing_synthesiser
 
 FOLDER = "verilog"
@@ -78,6 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--free-steps", type=positive, default=30, help="at most (30)")
     parser.add_argument("--nudged-steps", type=positive, default=10, help="at most (10)")
     parser.add_argument(
+        "--simulator", choices=tuple(TOOLS), default=COMPILER,
+        help=f"what runs the test bench ({COMPILER}); verilator is faster",
+    )  # fmt: skip
+    parser.add_argument(
         "--synthesise", action="store_true",
         help="make gates of a core with yosys, measure their energy, write technology.toml",
     )  # fmt: skip
@@ -113,11 +117,11 @@ def run(options: argparse.Namespace) -> int:
         f"{params.network.size:,} weights of {config.weight_bits} bits.\n{rehearsal.rounding}",
         soft_wrap=True,
     )
-    missing = missing_simulator()
+    missing = missing_simulator(options.simulator)
     if missing:
         console.print(f"Not simulated: {missing}", soft_wrap=True)
         return 0
-    code = _show(simulate(folder, texts), rehearsal, console)
+    code = _show(simulate(folder, texts, simulator=options.simulator), rehearsal, console)
     if options.synthesise:
         _synthesise(plan, params, schedule, (x, y), folder, console)
     return code
@@ -147,7 +151,7 @@ def _synthesise(
     console: Console,
 ) -> None:
     """Measure the gates of a core and write them as a technology, or say what is missing."""
-    missing = missing_synthesiser()
+    missing = missing_simulator() or missing_synthesiser()
     if missing:
         console.print(f"Not synthesised: {missing}", soft_wrap=True)
         return

@@ -1,6 +1,7 @@
 """`verilog`: what it writes and prints, and what it refuses before anything is written."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -91,14 +92,22 @@ def test_words_that_differ_are_shown_and_are_exit_code_1(
     assert "words: 0 differ." not in said
 
 
+def _all_but(lacks: str) -> Callable[[str], str | None]:
+    """Return a search for programs that finds every one but this."""
+    return lambda name: None if name == lacks else name
+
+
 def test_without_a_simulator_one_sentence_names_the_package(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(simulation.shutil, "which", lambda name: None)
-    assert _call("network.npz") == 0
-    said = capsys.readouterr().out
-    assert "Not simulated: iverilog" in said
-    assert "it is in the package iverilog." in said
+    for simulator, lacks in (("iverilog", "vvp"), ("verilator", "g++")):
+        monkeypatch.setattr(simulation.shutil, "which", _all_but(lacks))
+        assert _call("network.npz", "--simulator", simulator) == 0
+        package = "iverilog" if simulator == "iverilog" else lacks
+        assert capsys.readouterr().out.endswith(
+            f"Not simulated: {lacks}, which simulates the chip, is not installed: it is in the "
+            f"package {package}.\n"
+        )
     assert Path("results/circuit/verilog/settle_chip.v").is_file()
 
 
