@@ -111,15 +111,19 @@ def circuit_lines(
     lines = [f"* Settle: {_sizes(network)}, beta {beta:g}, {parts.diode} diodes"]
     for k, layer in enumerate(network.layers):
         about = f"n{k}_0 to n{k}_{layer.size - 1}, {layer.activation}"
-        lines.append(f"* layer {k} ({layer.shape}): {about}")
+        lines.append(f"* layer {k}, {_plain(layer.name)}: {about}")
+    lines.append(f"* inputs: x0 to x{len(x) - 1}")
     lines += _sources(x, parts)
     for name, squares in network.squares.items():
         lines += _resistors(network, name, squares.amplification, params[name], parts)
     lines += _amplifiers(network)
+    lines.append("* leaks of 1 S, and diodes")
     for k, layer in enumerate(network.layers):
         lines += _nodes(k, layer, parts)
+    lines.append("* biases: currents into the nodes")
     lines += _biases(params)
     if beta != 0.0 and y is not None:
+        lines.append(f"* nudges: {beta:g} S times what the target y has more than the node")
         lines += _nudges(network, y, beta)
     if parts.diode == "shockley":
         lines.append(f".model bend D(IS={parts.saturation_a:.17g} N={parts.emission:.17g})")
@@ -201,6 +205,7 @@ def _resistors(
     coupling = next(c for c in network.couplings if c.name == name)
     c, to = network.couplings.index(coupling), index[coupling.layers[-1]]
     paired = network.senders[name].source == INPUT
+    yield f"* {_plain(name)}: {_joined(c, index[coupling.layers[0]], to, gain, paired)}"
     if paired:
         for i in range(network.inputs):
             for sign, side in (("", "p"), ("-", "m")):
@@ -217,6 +222,20 @@ def _resistors(
                 begin = f"c{c}a{i}"
             ohm = 1.0 / float(block[i, j]) + parts.wire_ohm
             yield f"R{c}{side.strip()}_{i}_{j} {begin} n{to}_{j} {ohm:.17g}"
+
+
+def _joined(c: int, below: int, to: int, gain: float, paired: bool) -> str:
+    """Say which nodes the resistors of coupling `c` join."""
+    if paired:
+        ends = f"c{c}pI at {gain:g} xI", f"c{c}mI at {-gain:g} xI"
+        return f"R{c}p_I_J from {ends[0]}, R{c}m_I_J from {ends[1]}, to n{to}_J"
+    begin = f"n{below}_I" if gain == 1.0 else f"c{c}aI at {gain:g} n{below}_I"
+    return f"R{c}_I_J from {begin}, to n{to}_J"
+
+
+def _plain(name: str) -> str:
+    """Return the name of a part of a network as a comment can hold it."""
+    return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)
 
 
 def _amplifiers(network: Network) -> Iterator[str]:

@@ -92,7 +92,9 @@ def test_the_netlist_says_which_node_is_which() -> None:
     params, x, y = drawn(1, 3, 4, 2)
     lines = write_netlist(params, x, y, 0.25).splitlines()
     assert lines[0] == "* Settle: 3-2-2-2, beta 0.25, ideal diodes"
-    assert "* layer 1 ((2,)): n1_0 to n1_1, mirrored_relu" in lines
+    assert "* layer 1, down1: n1_0 to n1_1, mirrored_relu" in lines
+    assert "* g_1_down1: R1p_I_J from c1pI at 4 xI, R1m_I_J from c1mI at -4 xI, to n1_J" in lines
+    assert "* g_down1_outputs: R3_I_J from n1_I, to n2_J" in lines
     resistors = [line for line in lines if line.startswith("R") and not line.startswith("Rl")]
     assert len(resistors) == sum(int((params[n] > 0).sum()) for n in params.network.squares)
     assert len([line for line in lines if line == "op"]) == 3
