@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--synthesise", action="store_true",
-        help="make gates of a core with yosys, measure their energy, write technology.toml",
+        help="make gates with yosys, measure the energy of a core, write technology.toml",
     )  # fmt: skip
     parser.add_argument("--seed", type=seed_number, default=0, help="of what is random (0)")
     add_out(parser, "results/circuit")

@@ -12,13 +12,14 @@ from engine.errors import EngineError
 from engine.learning import checkpoint
 from engine.model.builders import conv_net, energy_transformer, layered, looped_mlp, resistive
 from engine.model.network import Network
-from experiments.circuit import verilog
+from experiments.circuit import gates, verilog
 from experiments.shell import guarded, make_console
 from hw_sim.chips.fixed_point import DigitalConfig
 from hw_sim.prices.technology import load_technologies
 from hw_sim.rtl import simulation
 from hw_sim.rtl.plan import Plan
 from hw_sim.rtl.synthesis import missing_synthesiser
+from hw_sim.rtl.units import UnitGates
 from tests.hw_sim.rtl.rtl_cases import needs_iverilog
 
 SMALL = looped_mlp(5, 4, 3)
@@ -116,7 +117,12 @@ NARROW = ("--state-bits", "4", "--weight-bits", "5", "--accumulator-bits", "10")
 
 @needs_iverilog
 @pytest.mark.skipif(bool(missing_synthesiser()), reason=missing_synthesiser() or "-")
-def test_gates_become_a_technology(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gates_become_a_technology(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the chip around the core is told unit by unit, of which here there are two."""
+    units = UnitGates("core", 7, {"INV": 30, "DFF": 5}, 90.0), UnitGates("x", 1, {"INV": 4}, 10.0)
+    monkeypatch.setattr(gates, "unit_gates", lambda design, folder: units)
     assert _call("network.npz", *NARROW, "--table-bits", "5", "--synthesise") == 0
     said = capsys.readouterr().out
     assert "at the outputs of the gates with those of the core: 0 differ." in said
@@ -125,6 +131,9 @@ def test_gates_become_a_technology(folder: Path, capsys: pytest.CaptureFixture[s
     bits = (1 + 5 + 4 + 3) * 5 + (1 + 5 + 4) * Plan(SMALL, config).trace_bits
     assert f"beside them: memories of {bits:,} bits, digital_45nm" in said
     assert "its weight, read from SRAM, digital_45nm" in said
+    rows = [line.split() for line in said.splitlines()]
+    assert ["core", "7", "35", "90", "um2", "90.0%"] in rows
+    assert ["all", "8", "39", "100", "um2", "100.0%"] in rows
     (found,) = load_technologies(Path("results/circuit/verilog/technology.toml")).values()
     assert found.price("energy", "mac").status == "ran"
     written = {path.name for path in Path("results/circuit/verilog").iterdir()}
