@@ -1,4 +1,4 @@
-"""A resistive network as a SPICE netlist, which ngspice runs as it is, and the voltages it finds.
+"""A resistive network as a SPICE netlist, which ngspice runs as it is.
 
     .op     sum_i g_ij (A v_i - v_j) - v_j + b_j + beta (y_j - v_j) + i_diode = 0 at each node j
 
@@ -10,33 +10,22 @@ limit by a `1 / ON` of the current that it carries.
 
 import math
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 import numpy as np
 
+from adapters.spice_run import SpiceError
 from engine.arrays import FloatArray
 from engine.couplings.link import INPUT, ONE
-from engine.errors import EngineError, reason
 from engine.model.network import Layer, Network
 from engine.model.params import Params
 
 ON = 1e11
 """Conductance of an ideal diode that conducts, in siemens."""
-PATIENCE_S = 600
-"""After so many seconds a run is given up."""
 TOLERANCES = "reltol=1e-10 abstol=1e-15 vntol=1e-13 gmin=1e-18 itl1=500"
-PRINTED = re.compile(r"v\(n(\d+)_(\d+)\) = (\S+)")
 Diode = Literal["ideal", "shockley"]
-
-
-class SpiceError(EngineError):
-    """A circuit that cannot be written or run, as one sentence."""
 
 
 @dataclass(frozen=True)
@@ -128,63 +117,6 @@ def circuit_lines(
     if parts.diode == "shockley":
         lines.append(f".model bend D(IS={parts.saturation_a:.17g} N={parts.emission:.17g})")
     return lines
-
-
-def run_netlist(text: str, network: Network) -> FloatArray:
-    """Return the voltages `(samples, units)` that ngspice finds for what `write_netlist` wrote."""
-    with TemporaryDirectory() as folder:
-        printed, complaint = run_ngspice(text, Path(folder))
-    return read_voltages(printed, network, complaint)
-
-
-def run_ngspice(text: str, folder: Path) -> tuple[str, str]:
-    """Run a netlist in a folder; return what ngspice printed, and what it complained of."""
-    program = find_ngspice()
-    file = folder / "circuit.cir"
-    file.write_text(text, encoding="ascii")
-    try:
-        run = subprocess.run(
-            [program, "-b", str(file)],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-            cwd=folder,
-        )
-    except subprocess.TimeoutExpired:
-        raise SpiceError(f"ngspice did not come to an end in {PATIENCE_S} s.") from None
-    return run.stdout, run.stderr
-
-
-def read_voltages(printed: str, network: Network, complaint: str = "") -> FloatArray:
-    """Return the voltages `(samples, units)` from what ngspice printed."""
-    starts = [network.columns[layer.name].start for layer in network.layers]
-    samples: list[FloatArray] = []
-    for line in printed.splitlines():
-        if line.startswith("settle sample"):
-            samples.append(np.full(network.units, np.nan))
-        elif (found := PRINTED.fullmatch(line.strip())) and samples:
-            samples[-1][starts[int(found[1])] + int(found[2])] = float(found[3])
-    voltages = np.array(samples)
-    if not len(samples) or not np.isfinite(voltages).all():
-        said = next((s for s in complaint.splitlines() if s.strip()), "it printed no voltages")
-        raise SpiceError(f"ngspice found no operating point: {reason(ValueError(said.strip()))}.")
-    return voltages
-
-
-def missing_ngspice() -> str:
-    """Say how to get ngspice where it is missing; empty if it is there."""
-    if shutil.which("ngspice"):
-        return ""
-    return "ngspice, which runs the netlist, is not installed: it is in the package ngspice."
-
-
-def find_ngspice() -> str:
-    """Return where ngspice is, or refuse to go on without it."""
-    missing = missing_ngspice()
-    if missing:
-        raise SpiceError(missing)
-    return str(shutil.which("ngspice"))
 
 
 def _sizes(network: Network) -> str:

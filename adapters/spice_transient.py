@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from adapters.spice_netlist import Parts, SpiceError, circuit_lines, run_ngspice
+from adapters.spice_netlist import Parts, circuit_lines
+from adapters.spice_run import SpiceError, run_ngspice
 from engine.arrays import FloatArray
 from engine.errors import reason
 from engine.model.network import Network

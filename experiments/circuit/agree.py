@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from rich.console import Console
 
-from adapters.spice_netlist import Parts, missing_ngspice, run_netlist, write_netlist
+from adapters.spice_netlist import Parts, write_netlist
+from adapters.spice_run import missing_ngspice, run_netlist
 from engine import (
     Adam,
     Network,

@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from adapters.spice_netlist import Parts, SpiceError
+from adapters.spice_netlist import Parts
+from adapters.spice_run import SpiceError
 from engine import NumbaBackend, Params
 from engine.archives import ArchiveError, read_arrays
 from engine.arrays import FloatArray

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import matplotlib
 
-from adapters.spice_netlist import SpiceError
+from adapters.spice_run import SpiceError
 from experiments.circuit.schematic import read_schematic
 from experiments.circuit.schematic_plot import draw_schematic
 from experiments.options import named_path

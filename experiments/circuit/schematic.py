@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from adapters.spice_netlist import SpiceError
+from adapters.spice_run import SpiceError
 
 NODE = re.compile(r"n(\d+)_(\d+)")
 MOST_NODES, MOST_RESISTORS = 40, 200

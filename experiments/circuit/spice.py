@@ -12,14 +12,8 @@ import io
 import numpy as np
 from rich.console import Console
 
-from adapters.spice_netlist import (
-    Parts,
-    SpiceError,
-    check_circuit,
-    missing_ngspice,
-    run_netlist,
-    write_netlist,
-)
+from adapters.spice_netlist import Parts, check_circuit, write_netlist
+from adapters.spice_run import SpiceError, missing_ngspice, run_netlist
 from engine import NumbaBackend, Params, Relaxation, load
 from engine.arrays import FloatArray
 from experiments.circuit.asked import add_circuit, parts_of, samples_of

@@ -16,7 +16,8 @@ from dataclasses import asdict
 import numpy as np
 from rich.console import Console
 
-from adapters.spice_netlist import Parts, SpiceError, check_circuit, find_ngspice
+from adapters.spice_netlist import Parts, check_circuit
+from adapters.spice_run import SpiceError, find_ngspice
 from engine.learning.checkpoint import load
 from experiments.circuit.asked import add_circuit, parts_of, samples_of
 from experiments.circuit.watching import Conditions, Settling, Watcher

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adapters import spice_netlist
+from adapters import spice_run
 from engine import initial_params, load, looped_mlp, save
 from experiments.circuit.__main__ import main
 from tests.adapters.spice_cases import drawn, needs_ngspice
@@ -72,7 +72,7 @@ def test_without_ngspice_netlists_are_written_and_the_package_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A transient is nothing but a comparison, and writes none."""
-    monkeypatch.setattr(spice_netlist.shutil, "which", lambda name: None)
+    monkeypatch.setattr(spice_run.shutil, "which", lambda name: None)
     circuit, data = saved(tmp_path)
     asked = [str(circuit), "--data", str(data), "--out", str(tmp_path / "out")]
     said = "ngspice, which runs the netlist, is not installed: it is in the package ngspice."

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.patches import Circle, Polygon
 
-from adapters.spice_netlist import Parts, SpiceError, write_netlist
+from adapters.spice_netlist import Parts, write_netlist
+from adapters.spice_run import SpiceError
 from adapters.spice_transient import Charging, write_transient
 from experiments.circuit.__main__ import main
 from experiments.circuit.schematic import merged_sources, read_schematic
