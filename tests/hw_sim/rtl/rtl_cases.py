@@ -76,4 +76,6 @@ def compared(
     texts = chip_files(rehearsal.plan) | rehearsal.bench_files()
     texts |= {f"{name}.v": text for name, text in changed.items()}
     write_files(folder, texts)
-    return simulate(folder, texts, longest_s=60.0, simulator=simulator)
+    # A compiler of C++ may have to wait for a processor.
+    longest_s = 60.0 if simulator == "iverilog" else 600.0
+    return simulate(folder, texts, longest_s=longest_s, simulator=simulator)

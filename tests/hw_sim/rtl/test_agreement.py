@@ -74,8 +74,10 @@ def test_a_network_that_no_builder_makes(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(bool(missing_simulator("verilator")), reason="verilator is not installed.")
-def test_a_second_simulator_agrees(tmp_path: Path) -> None:
+def test_a_second_simulator_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Verilator makes a program of the same files; where accumulators clip, too."""
+    quick = " ".join(f"OPT_{part}=-O0" for part in ("FAST", "SLOW", "GLOBAL"))
+    monkeypatch.setenv("MAKEFLAGS", quick)
     rehearsal = rehearsed(NETWORKS["looped"], WIDTHS["12/10/16"], seed=7)
     assert rehearsal.chip.saturations.accumulator > 0
     found = compared(rehearsal, tmp_path, simulator="verilator")
