@@ -7,7 +7,8 @@ adds up what each resistor sees of its own voltage drop, and never asks what the
 import numpy as np
 import numpy.typing as npt
 
-from adapters.spice_netlist import Parts, check_circuit, find_ngspice, run_netlist, write_netlist
+from adapters.spice_netlist import Parts, check_circuit, write_netlist
+from adapters.spice_run import find_ngspice, run_netlist
 from engine.arrays import FloatArray, checked_sum
 from engine.backend import Backend
 from engine.equilibrium import Clamped, Equilibrium, Relaxation

@@ -1,4 +1,4 @@
-"""A resistive network as a SPICE netlist, which ngspice runs as it is, and the voltages it finds.
+"""A resistive network as a SPICE netlist, which ngspice runs as it is.
 
     .op     sum_i g_ij (A v_i - v_j) - v_j + b_j + beta (y_j - v_j) + i_diode = 0 at each node j
 
@@ -10,33 +10,22 @@ limit by a `1 / ON` of the current that it carries.
 
 import math
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 import numpy as np
 
+from adapters.spice_run import SpiceError
 from engine.arrays import FloatArray
 from engine.couplings.link import INPUT, ONE
-from engine.errors import EngineError, reason
 from engine.model.network import Layer, Network
 from engine.model.params import Params
 
 ON = 1e11
 """Conductance of an ideal diode that conducts, in siemens."""
-PATIENCE_S = 600
-"""After so many seconds a run is given up."""
 TOLERANCES = "reltol=1e-10 abstol=1e-15 vntol=1e-13 gmin=1e-18 itl1=500"
-PRINTED = re.compile(r"v\(n(\d+)_(\d+)\) = (\S+)")
 Diode = Literal["ideal", "shockley"]
-
-
-class SpiceError(EngineError):
-    """A circuit that cannot be written or run, as one sentence."""
 
 
 @dataclass(frozen=True)
@@ -111,69 +100,23 @@ def circuit_lines(
     lines = [f"* Settle: {_sizes(network)}, beta {beta:g}, {parts.diode} diodes"]
     for k, layer in enumerate(network.layers):
         about = f"n{k}_0 to n{k}_{layer.size - 1}, {layer.activation}"
-        lines.append(f"* layer {k} ({layer.shape}): {about}")
+        lines.append(f"* layer {k}, {_plain(layer.name)}: {about}")
+    lines.append(f"* inputs: x0 to x{len(x) - 1}")
     lines += _sources(x, parts)
     for name, squares in network.squares.items():
         lines += _resistors(network, name, squares.amplification, params[name], parts)
     lines += _amplifiers(network)
+    lines.append("* leaks of 1 S, and diodes")
     for k, layer in enumerate(network.layers):
         lines += _nodes(k, layer, parts)
+    lines.append("* biases: currents into the nodes")
     lines += _biases(params)
     if beta != 0.0 and y is not None:
+        lines.append(f"* nudges: {beta:g} S times what the target y has more than the node")
         lines += _nudges(network, y, beta)
     if parts.diode == "shockley":
         lines.append(f".model bend D(IS={parts.saturation_a:.17g} N={parts.emission:.17g})")
     return lines
-
-
-def run_netlist(text: str, network: Network) -> FloatArray:
-    """Return the voltages `(samples, units)` that ngspice finds for what `write_netlist` wrote."""
-    with TemporaryDirectory() as folder:
-        printed, complaint = run_ngspice(text, Path(folder))
-    return read_voltages(printed, network, complaint)
-
-
-def run_ngspice(text: str, folder: Path) -> tuple[str, str]:
-    """Run a netlist in a folder; return what ngspice printed, and what it complained of."""
-    program = find_ngspice()
-    file = folder / "circuit.cir"
-    file.write_text(text, encoding="ascii")
-    try:
-        run = subprocess.run(
-            [program, "-b", str(file)],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-            cwd=folder,
-        )
-    except subprocess.TimeoutExpired:
-        raise SpiceError(f"ngspice did not come to an end in {PATIENCE_S} s.") from None
-    return run.stdout, run.stderr
-
-
-def read_voltages(printed: str, network: Network, complaint: str = "") -> FloatArray:
-    """Return the voltages `(samples, units)` from what ngspice printed."""
-    starts = [network.columns[layer.name].start for layer in network.layers]
-    samples: list[FloatArray] = []
-    for line in printed.splitlines():
-        if line.startswith("settle sample"):
-            samples.append(np.full(network.units, np.nan))
-        elif (found := PRINTED.fullmatch(line.strip())) and samples:
-            samples[-1][starts[int(found[1])] + int(found[2])] = float(found[3])
-    voltages = np.array(samples)
-    if not len(samples) or not np.isfinite(voltages).all():
-        said = next((s for s in complaint.splitlines() if s.strip()), "it printed no voltages")
-        raise SpiceError(f"ngspice found no operating point: {reason(ValueError(said.strip()))}.")
-    return voltages
-
-
-def find_ngspice() -> str:
-    """Return where ngspice is, or say how to get it."""
-    program = shutil.which("ngspice")
-    if program is None:
-        raise SpiceError("ngspice is missing: install it, for example by apt-get install ngspice.")
-    return program
 
 
 def _sizes(network: Network) -> str:
@@ -194,6 +137,7 @@ def _resistors(
     coupling = next(c for c in network.couplings if c.name == name)
     c, to = network.couplings.index(coupling), index[coupling.layers[-1]]
     paired = network.senders[name].source == INPUT
+    yield f"* {_plain(name)}: {_joined(c, index[coupling.layers[0]], to, gain, paired)}"
     if paired:
         for i in range(network.inputs):
             for sign, side in (("", "p"), ("-", "m")):
@@ -210,6 +154,20 @@ def _resistors(
                 begin = f"c{c}a{i}"
             ohm = 1.0 / float(block[i, j]) + parts.wire_ohm
             yield f"R{c}{side.strip()}_{i}_{j} {begin} n{to}_{j} {ohm:.17g}"
+
+
+def _joined(c: int, below: int, to: int, gain: float, paired: bool) -> str:
+    """Say which nodes the resistors of coupling `c` join."""
+    if paired:
+        ends = f"c{c}pI at {gain:g} xI", f"c{c}mI at {-gain:g} xI"
+        return f"R{c}p_I_J from {ends[0]}, R{c}m_I_J from {ends[1]}, to n{to}_J"
+    begin = f"n{below}_I" if gain == 1.0 else f"c{c}aI at {gain:g} n{below}_I"
+    return f"R{c}_I_J from {begin}, to n{to}_J"
+
+
+def _plain(name: str) -> str:
+    """Return the name of a part of a network as a comment can hold it."""
+    return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)
 
 
 def _amplifiers(network: Network) -> Iterator[str]:

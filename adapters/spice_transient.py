@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from adapters.spice_netlist import Parts, SpiceError, circuit_lines, run_ngspice
+from adapters.spice_netlist import Parts, circuit_lines
+from adapters.spice_run import SpiceError, run_ngspice
 from engine.arrays import FloatArray
 from engine.errors import reason
 from engine.model.network import Network
@@ -85,7 +86,7 @@ def run_transient(text: str, network: Network) -> Waveform:
     with TemporaryDirectory() as folder:
         _, complaint = run_ngspice(text, Path(folder))
         try:
-            files = [np.loadtxt(Path(folder, name)) for name, _ in _files(network)]
+            files = [np.loadtxt(Path(folder, name), ndmin=2) for name, _ in _files(network)]
         except (OSError, ValueError):
             said = next((s for s in complaint.splitlines() if s.strip()), "it wrote no voltages")
             raise SpiceError(

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from experiments.records import partial_path
 
-LEFT_OVER = re.compile(r".+\.(?:csv|hex|html|json|md|npz|png|pt|py|svg|toml|v)\.([1-9]\d*)\.part")
+LEFT_OVER = re.compile(
+    r".+\.(?:cir|csv|hex|html|json|md|npz|png|pt|py|svg|toml|v)\.([1-9]\d*)\.part"
+)
 """What `partial_path` names a file, for the kinds of files that commands write."""
 
 

@@ -82,6 +82,9 @@ def load(path: Path | str) -> tuple[Params, Run | None, str]:
         raise CheckpointError(f"there is no file {path}.")
     try:
         arrays = read_arrays(path)
+        for name in ("head", "theta"):
+            if name not in arrays:
+                raise ValueError(f"it has no array '{name}'")
         head = json.loads(str(arrays.pop("head")))
         if head["format"] != FORMAT:
             raise CheckpointError(f"{path} has format '{head['format']}', expected '{FORMAT}'.")

@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from rich.console import Console
 
-from adapters.spice_netlist import Parts, SpiceError, find_ngspice, run_netlist, write_netlist
+from adapters.spice_netlist import Parts, write_netlist
+from adapters.spice_run import missing_ngspice, run_netlist
 from engine import (
     Adam,
     Network,
@@ -133,11 +134,7 @@ def _text(value: float | None, unit: str) -> str:
 
 def _rows(out: Path, console: Console) -> Iterator[Row]:
     """Yield a row for each comparison, in the order of the table; keep the circuits."""
-    try:
-        find_ngspice()
-        missing = ""
-    except SpiceError as error:
-        missing = str(error)
+    missing = missing_ngspice()
     for circuit in _circuits():
         console.print(f"Trained: {circuit.name}", highlight=False)
         _keep(out, circuit)

@@ -4,16 +4,19 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from adapters.spice_netlist import Parts, SpiceError
+from adapters.spice_netlist import Parts
+from adapters.spice_run import SpiceError
 from engine import Network, NumbaBackend, Params
+from engine.archives import ArchiveError, read_arrays
 from engine.arrays import FloatArray
+from engine.errors import reason
 from engine.learning.predict import checked_data
 from experiments.options import named_path, positive_number, whole
 from experiments.tasks import TASKS, TaskError, find_task
 
 SPLIT_SEED = 42
+LARGEST_FILE = 1 << 30
+"""Bytes of a file of samples."""
 
 
 def add_circuit(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +73,8 @@ def samples_of(params: Params, options: argparse.Namespace) -> tuple[FloatArray,
     if (options.data is None) == (options.task is None):
         raise SpiceError("say which samples: either --data FILE or --task NAME.")
     x, y = _read_task(options.task) if options.task is not None else _read(options.data)
+    if x.ndim == 0 or not len(x):
+        raise TaskError(f"{options.data} has x of shape {x.shape}, which holds no sample.")
     for k in options.samples:
         if k >= len(x):
             raise SpiceError(f"there is no sample {k}: the last one is {len(x) - 1}.")
@@ -97,8 +102,14 @@ def _read_task(name: str) -> tuple[FloatArray, Any]:
 
 def _read(path: Path) -> tuple[FloatArray, Any]:
     """Return the arrays `x` and, if it is there, `y` of a file."""
+    if not path.is_file():
+        raise TaskError(f"there is no file {path}.")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return file["x"], file.get("y")
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise TaskError(f"{path} is not a readable .npz with an array x: {error}.") from None
+        arrays = read_arrays(path, LARGEST_FILE)
+    except (ArchiveError, OSError) as error:
+        raise TaskError(
+            f"{path} is not a readable .npz of plain arrays: {reason(error)}."
+        ) from None
+    if "x" not in arrays:
+        raise TaskError(f"{path} has no array 'x'.")
+    return arrays["x"], arrays.get("y")

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import matplotlib
 
-from adapters.spice_netlist import SpiceError
-from engine.errors import reason
+from adapters.spice_run import SpiceError
 from experiments.circuit.schematic import read_schematic
 from experiments.circuit.schematic_plot import draw_schematic
 from experiments.options import named_path
@@ -39,8 +38,10 @@ def run(options: argparse.Namespace) -> int:
         raise SpiceError(f"the picture is {picture.name}, expected {' or '.join(ENDINGS)}.")
     try:
         text = options.netlist.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpiceError(f"{options.netlist} is no readable netlist: {reason(error)}.") from None
+    except OSError as error:
+        raise SpiceError(f"{options.netlist} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise SpiceError(f"{options.netlist} is no netlist: it is no text.") from None
     try:
         figure = draw_schematic(read_schematic(text))
     except SpiceError as error:

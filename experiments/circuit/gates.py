@@ -1,4 +1,4 @@
-"""A core in the gates of an open library: what it is, what it takes, and its price."""
+"""A core in the gates of an open library, what it takes, its price; and the chip around it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from hw_sim.rtl.schedule import Schedule
 from hw_sim.rtl.simulation import write_files
 from hw_sim.rtl.synthesis import Synthesis, synthesise
 from hw_sim.rtl.technology import BASE, NODE, technology_text
+from hw_sim.rtl.units import UnitGates, unit_gates
 
 CORE = "core_logic"
 DOES = {
@@ -34,14 +35,16 @@ class Gates:
     synthesis: Synthesis
     gross: Activity
     net: Activity
+    units: tuple[UnitGates, ...]
+    """All units of the chip."""
 
     @property
     def technology(self) -> str:
         """The text of a technology file."""
         return technology_text(self.plan, self.synthesis, self.gross, self.net)
 
-    def tables(self) -> tuple[Table, Table]:
-        """Return what the core is and takes, and its product beside that of op-count tables."""
+    def tables(self) -> tuple[Table, Table, Table]:
+        """Return what a core takes, its product beside that of op-count tables, and all units."""
         made, (weights, traces) = self.synthesis, self.memory_bits
         bits = weights + traces
         cell = shipped_technologies()[BASE].price_at("area", "memory_bit", self._words)
@@ -71,14 +74,31 @@ class Gates:
                 caption="A bill has the gates in place of the product of the table, and beside "
                 f"either the memories of {BASE}: there all weights of the chip lie in one.",
             ),
+            self._chip(),
+        )
+
+    def _chip(self) -> Table:
+        whole = sum(unit.area_um2 for unit in self.units)
+        rows = [
+            (unit.name, unit.count, sum(unit.cells.values()), unit.area_um2) for unit in self.units
+        ]
+        rows.append(("all", sum(row[1] for row in rows), sum(row[2] for row in rows), whole))
+        return Table(
+            f"The logic of the whole chip in OSU {NODE}, without memories and wires",
+            ("unit", "how many", "cells", "area", "share"),
+            tuple(
+                (name, f"{count:,}", f"{cells:,}", f"{area:,.0f} um2", f"{area / whole:.1%}")
+                for name, count, cells, area in rows
+            ),
         )
 
     def values(self) -> dict[str, object]:
-        """Return both tables, and how many words of the gates were compared, as plain values."""
-        size, prices = self.tables()
+        """Return the tables, and how many words of the gates were compared, as plain values."""
+        size, prices, units = self.tables()
         return {
             "logic": size.rows,
             "products": prices.rows,
+            "units": units.rows,
             "compared": self.gross.compared,
             "differ": self.gross.differ,
         }
@@ -149,10 +169,11 @@ def make_gates(
         write_files(folder, design)
         synthesis = synthesise(CORE, widths, folder)
         gross, net = (measure(folder, design, synthesis, delays) for delays in (True, False))
+        units = unit_gates(chip_files(plan), folder)
     for activity in (gross, net):
         if activity.differ:
             raise RtlError(
                 f"{activity.differ:,} of {activity.compared:,} words at the outputs of the gates "
                 "are not those of the core."
             )
-    return Gates(plan, synthesis, gross, net)
+    return Gates(plan, synthesis, gross, net, units)

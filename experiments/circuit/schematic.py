@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from adapters.spice_netlist import SpiceError
+from adapters.spice_run import SpiceError
 
 NODE = re.compile(r"n(\d+)_(\d+)")
 MOST_NODES, MOST_RESISTORS = 40, 200
@@ -19,6 +19,7 @@ class InputSource(NamedTuple):
     label: str
     gain: float
     voltage: float
+    ohm: float = 0.0
 
 
 class Resistor(NamedTuple):
@@ -63,7 +64,7 @@ def read_schematic(text: str) -> Schematic:
     found = Schematic(lines[0].removeprefix("* Settle: "))
     inputs: dict[str, float] = {}
     targets: dict[str, float] = {}
-    joined: dict[str, str] = {}  # pins behind the resistance of a source, and the source
+    joined: dict[str, tuple[str, float]] = {}  # pins behind a source, which it is, and its ohms
     for number, line in enumerate(lines[1:], 2):
         words = line.split()
         if line.startswith(".control"):
@@ -74,7 +75,10 @@ def read_schematic(text: str) -> Schematic:
             _take(found, words, inputs, targets, joined)
         except (IndexError, ValueError):
             raise SpiceError(f"line {number} of the netlist is not understood: {line}") from None
-    found.resistors = [r._replace(begin=joined.get(r.begin, r.begin)) for r in found.resistors]
+    for pin, ohm in joined.values():
+        found.sources[pin] = found.sources[pin]._replace(ohm=ohm)
+    pins = {behind: pin for behind, (pin, _) in joined.items()}
+    found.resistors = [r._replace(begin=pins.get(r.begin, r.begin)) for r in found.resistors]
     count, joints = len(found.nodes), len(found.resistors)
     if count > MOST_NODES or joints > MOST_RESISTORS:
         raise SpiceError(
@@ -89,7 +93,7 @@ def _take(
     words: list[str],
     inputs: dict[str, float],
     targets: dict[str, float],
-    joined: dict[str, str],
+    joined: dict[str, tuple[str, float]],
 ) -> None:
     """Enter one part."""
     name, kind = words[0], words[0][0]
@@ -106,7 +110,7 @@ def _take(
     elif name.startswith("Rl"):
         found.layers[_layer(words[1])].append(words[1])
     elif name.startswith("Rs"):
-        joined[words[2]] = words[1]
+        joined[words[2]] = words[1], float(words[3])
     elif kind == "R":
         _layer(words[2])
         found.resistors.append(Resistor(words[1], words[2], 1.0 / float(words[3])))

@@ -124,7 +124,10 @@ def _draw_sources(axes: Axes, circuit: Schematic, places: dict[str, Point]) -> N
         symbols.voltage_source(axes, (x, y), "+" if source.gain > 0 else MINUS, color)
         gain = "" if abs(source.gain) == 1.0 else f"{abs(source.gain):g} "
         sign = "" if source.gain > 0 else MINUS
-        label = f"{sign}{gain}x{source.label[1:]}\n{source.voltage:.3g} V".replace("-", MINUS)
+        within = f"\n{source.ohm:g} ohm" if source.ohm else ""
+        label = f"{sign}{gain}x{source.label[1:]}\n{source.voltage:.3g} V{within}".replace(
+            "-", MINUS
+        )
         axes.text(x - 0.35, y, label, ha="right", va="center", fontsize=8, color=INK)
 
 

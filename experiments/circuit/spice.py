@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from rich.console import Console
 
-from adapters.spice_netlist import Parts, SpiceError, check_circuit, run_netlist, write_netlist
+from adapters.spice_netlist import Parts, check_circuit, write_netlist
+from adapters.spice_run import SpiceError, missing_ngspice, run_netlist
 from engine import NumbaBackend, Params, Relaxation, load
 from engine.arrays import FloatArray
 from experiments.circuit.asked import add_circuit, parts_of, samples_of, sizes_of
@@ -44,18 +45,17 @@ def run(options: argparse.Namespace) -> int:
     check_circuit(params.network)
     x, y = samples_of(params, options)
     prepare_output(options.out, FREE, NUDGED, VOLTAGES, RECORD)
-    backend = NumbaBackend(params.network, params)
-    clamped = backend.clamp(x, y)
-    phases = [(FREE, 0.0)] if y is None else [(FREE, 0.0), (NUDGED, options.beta)]
-    found: dict[str, tuple[FloatArray, FloatArray]] = {}
-    for name, beta in phases:
-        text = write_netlist(params, x, y, beta, parts)
+    phases = {FREE: 0.0} if y is None else {FREE: 0.0, NUDGED: options.beta}
+    texts = {name: write_netlist(params, x, y, beta, parts) for name, beta in phases.items()}
+    states = {name: _settled(params, x, y, beta) for name, beta in phases.items()}
+    for name, text in texts.items():
         write_text(options.out / name, text)
-        settled = backend.settle(clamped, beta, SETTLED)
-        if not settled.converged.all():
-            raise SpiceError(f"the engine finds no equilibrium to compare: {settled.summary()}.")
-        console.print(f"Written: {options.out / name}; it runs in ngspice ...", soft_wrap=True)
-        found[name] = run_netlist(text, params.network), settled.state
+        console.print(f"Written: {options.out / name}", soft_wrap=True)
+    missing = missing_ngspice()
+    if missing:
+        console.print(f"Not run: {missing}", soft_wrap=True)
+        return 0
+    found = {name: (run_netlist(texts[name], params.network), states[name]) for name in texts}
     write_text(options.out / VOLTAGES, _table(params, options.samples, found))
     console.print(f"All voltages: {options.out / VOLTAGES}", soft_wrap=True)
     layers = _layers(params, found)
@@ -68,6 +68,15 @@ def run(options: argparse.Namespace) -> int:
     verdict = "reached" if worst <= GOAL_V else "missed"
     console.print(f"Largest difference: {worst:.2g} V, goal {GOAL_V:g} V: {verdict}.")
     return 0 if worst <= GOAL_V else 1
+
+
+def _settled(params: Params, x: FloatArray, y: FloatArray | None, beta: float) -> FloatArray:
+    """Return the voltages `(samples, units)` of the engine."""
+    backend = NumbaBackend(params.network, params)
+    settled = backend.settle(backend.clamp(x, y), beta, SETTLED)
+    if not settled.converged.all():
+        raise SpiceError(f"the engine finds no equilibrium to compare: {settled.summary()}.")
+    return settled.state
 
 
 @dataclass(frozen=True)

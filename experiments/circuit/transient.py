@@ -16,7 +16,8 @@ from dataclasses import asdict
 import numpy as np
 from rich.console import Console
 
-from adapters.spice_netlist import Parts, SpiceError, check_circuit
+from adapters.spice_netlist import Parts, check_circuit
+from adapters.spice_run import SpiceError, find_ngspice
 from engine.learning.checkpoint import load
 from engine.model.params import Params
 from experiments.circuit.asked import add_circuit, parts_of, samples_of, sizes_of
@@ -53,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
     if options.fraction >= 1.0:
         raise SpiceError(f"the fraction is {options.fraction:g}, expected less than one.")
     x, y = samples_of(params, options)
+    find_ngspice()
     phases = ("free",) if y is None else ("free", "nudged")
     names = [f"{phase}-{k}.cir" for k in options.samples for phase in phases]
     prepare_output(options.out, RECORD, PLOT, WAVES, *names)

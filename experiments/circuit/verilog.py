@@ -1,7 +1,7 @@
 """A saved network as synthesisable Verilog, compared word by word with the simulated chip.
 
 Writes the design, its tables, a test bench that checks itself, and the words it compares with;
-runs the test bench where iverilog is installed.
+runs the test bench where its simulator is installed.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from engine.equilibrium import Relaxation
 from engine.learning import checkpoint
 from engine.model.network import Network
 from engine.model.params import Params
+from experiments.circuit.asked import LARGEST_FILE
 from experiments.circuit.gates import make_gates
 from experiments.options import add_out, named_path, positive, seed_number, whole
 from experiments.output import prepare_output
@@ -32,7 +33,7 @@ from hw_sim.rtl.description import chip_files
 from hw_sim.rtl.plan import Plan, RtlError, check_weights
 from hw_sim.rtl.rehearsal import Rehearsal
 from hw_sim.rtl.schedule import Schedule
-from hw_sim.rtl.simulation import Comparison, missing_simulator, simulate
+from hw_sim.rtl.simulation import COMPILER, TOOLS, Comparison, missing_simulator, simulate
 from hw_sim.rtl.synthesis import missing_synthesiser
 
 FOLDER = "verilog"
@@ -40,8 +41,6 @@ FOLDER = "verilog"
 TECHNOLOGY, GATES = "technology.toml", "gates.json"
 SAMPLES = 4
 """How many are rehearsed, unless others are asked for."""
-LARGEST_FILE = 1 << 30
-"""Bytes of a file of samples."""
 ASKED = 0.01
 """Spread of the update that a controller asks for in the rehearsal."""
 KINDS = {
@@ -80,8 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--free-steps", type=positive, default=30, help="at most (30)")
     parser.add_argument("--nudged-steps", type=positive, default=10, help="at most (10)")
     parser.add_argument(
+        "--simulator", choices=tuple(TOOLS), default=COMPILER,
+        help=f"what runs the test bench ({COMPILER}); verilator is faster",
+    )  # fmt: skip
+    parser.add_argument(
         "--synthesise", action="store_true",
-        help="make gates of a core with yosys, measure their energy, write technology.toml",
+        help="make gates with yosys, measure the energy of a core, write technology.toml",
     )  # fmt: skip
     parser.add_argument("--seed", type=seed_number, default=0, help="of what is random (0)")
     add_out(parser, "results/circuit")
@@ -112,14 +115,14 @@ def run(options: argparse.Namespace) -> int:
         write_text(folder / name, text)
     console.print(
         f"Written: {folder}, {len(texts)} files; {plan.cores} cores, "
-        f"{params.network.size:,} weights of {config.weight_bits} bits.",
+        f"{params.network.size:,} weights of {config.weight_bits} bits.\n{rehearsal.rounding}",
         soft_wrap=True,
     )
-    missing = missing_simulator()
+    missing = missing_simulator(options.simulator)
     if missing:
         console.print(f"Not simulated: {missing}", soft_wrap=True)
         return 0
-    code = _show(simulate(folder, texts), rehearsal, console)
+    code = _show(simulate(folder, texts, simulator=options.simulator), rehearsal, console)
     if options.synthesise:
         _synthesise(plan, params, schedule, (x, y), folder, options.told, console)
     return code
@@ -150,7 +153,7 @@ def _synthesise(
     console: Console,
 ) -> None:
     """Measure the gates of a core and write them as a technology, or say what is missing."""
-    missing = missing_synthesiser()
+    missing = missing_simulator() or missing_synthesiser()
     if missing:
         console.print(f"Not synthesised: {missing}", soft_wrap=True)
         return

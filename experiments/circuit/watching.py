@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adapters.spice_netlist import Parts, SpiceError
+from adapters.spice_netlist import Parts
+from adapters.spice_run import SpiceError
 from adapters.spice_transient import (
     Charging,
     Waveform,

@@ -2,7 +2,7 @@
 
 from experiments.contest.roster import Look, Roster, TaskGoal
 from experiments.parity.goals import REFERENCES
-from experiments.reporting.plot_style import BLUE, DASHED, DOTTED, ORANGE, SKY, VERMILION
+from experiments.reporting.plot_style import BLUE, DASHED, DOTTED, GREEN, ORANGE, SKY, VERMILION
 from experiments.tasks import TASKS
 
 LOOPED, LAYERED = "eqprop_looped", "eqprop_layered"
@@ -43,11 +43,12 @@ PARITY = Roster(
     rival_title="best backprop",
     tasks={name: task.title for name, task in TASKS.items()},
     goals={name: TaskGoal(known.goal, known.margin) for name, known in REFERENCES.items()},
-    # Blues learn by EqProp, reds by backprop; dashes and the lighter of the two tell the network.
+    # Blues learn by EqProp, reds by backprop; dashes and the lighter of the two tell the network. A
+    # circuit is green: intervals have no dashes.
     looks={
         "eqprop_looped": Look(BLUE),
         "eqprop_layered": Look(SKY, DASHED),
-        "eqprop_circuit": Look(SKY, DOTTED),
+        "eqprop_circuit": Look(GREEN, DOTTED),
         "backprop_looped": Look(VERMILION),
         "backprop_feedforward": Look(ORANGE, DASHED),
     },

@@ -17,6 +17,7 @@ from engine.arrays import FloatArray
 
 INK, SOFT, GRID, PAPER = "#1c2128", "#57606a", "#e3e6ea", "#ffffff"
 BLUE, SKY, VERMILION, ORANGE = "#0072b2", "#56b4e9", "#d55e00", "#e69f00"
+GREEN = "#009e73"
 """Of Okabe and Ito's palette, which colour-blind readers can tell apart."""
 
 DARK = {
@@ -28,6 +29,7 @@ DARK = {
     SKY: "#8ccdf5",
     VERMILION: "#f07f35",
     ORANGE: "#f5c04a",
+    GREEN: "#3cc9a0",
 }
 """Colours of a drawing, and what they become on a dark page."""
 

@@ -202,6 +202,11 @@ def _copied(place: BlockPlace, core: int, row: int) -> BlockPlace:
 
 def _check(network: Network, config: DigitalConfig) -> None:
     """Refuse what is no looped or layered network, and widths that the tables cannot have."""
+    if network.squares:
+        raise RtlError(
+            f"the network is resistive (coupling '{next(iter(network.squares))}'): it becomes a "
+            "netlist, by `python -m experiments.circuit spice`, and no Verilog."
+        )
     check_network(network)
     check_activations(network)
     for link in network.links.values():
@@ -246,11 +251,18 @@ def _check(network: Network, config: DigitalConfig) -> None:
 
 
 def check_weights(params: Params, config: DigitalConfig) -> None:
-    """Refuse parameters of which one is beyond the largest weight word."""
+    """Refuse a weight beyond the largest word, and a matrix that would be nothing but zeros."""
     most = (2 ** (config.weight_bits - 1) - 1) * 2.0**-config.weight_fraction
+    half = 2.0 ** -(config.weight_fraction + 1)
     for name in params.network.blocks:
         largest = float(np.abs(params[name]).max())
-        if largest > most + 2.0 ** -(config.weight_fraction + 1):
+        if params[name].ndim > 1 and 0.0 < largest < half:
+            raise RtlError(
+                f"'{name}' has weights of at most {largest:.4g}, which all become zero: the step "
+                f"of {config.weight_bits} bits with weight_range {config.weight_range:g} is "
+                f"{2 * half:g}."
+            )
+        if largest > most + half:
             raise RtlError(
                 f"'{name}' holds a weight of {largest:.4g}, but {config.weight_bits} bits with "
                 f"weight_range {config.weight_range:g} hold at most {most:.4g}."

@@ -37,6 +37,7 @@ class Rehearsal:
         self.plan, self.schedule = plan, schedule
         self.chip = DigitalBackend(plan.network, params, plan.config)
         self._twin = DigitalBackend(plan.network, params, plan.config)
+        self.rounding = _rounding(params, self.chip.words)
         self.lines: list[dict[str, int]] = []
         """The script: a line for each command, with its `FIELDS`."""
         self._given: list[int] = []
@@ -211,6 +212,12 @@ class Rehearsal:
         sweep = 4 * (network.units + network.outputs + 40) + network.outputs * (state + 8)
         steps = max(self.schedule.free.max_steps, self.schedule.nudged.max_steps)
         return 1000 + network.inputs * 4 + sweep * (steps + 1) + 4 * network.size
+
+
+def _rounding(params: Params, words: IntArray) -> str:
+    """Say what became of the weights when they were rounded to words."""
+    lost = int(((words == 0) & (params.theta != 0)).sum())
+    return f"Rounded to words, {lost:,} of {len(words):,} weights become zero."
 
 
 def _packed(line: dict[str, int]) -> str:

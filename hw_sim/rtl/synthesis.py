@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,21 +56,29 @@ def synthesise(
     """Make gates of a module of the design in `folder`, flattened and without memories."""
     known = read_library(library)
     chosen = " ".join(f"-chparam {name} {value}" for name, value in values.items())
-    script = "\n".join(
-        (
-            "read_verilog -defer saturate.v round_shift.v " + f"{module}.v",
-            f"hierarchy -top {module} {chosen}",
-            f"synth -flatten -top {module}",
-            f"dfflibmap -liberty {library}",
-            f"abc -liberty {library} -script {MAPPING}",
-            "opt_clean",
-            f"rename -top {GATES}",
-            "rename -enumerate -pattern part_%",  # so that both files have the same names
-            "write_verilog -noattr gates.v",
-            "write_json gates.json",
-        )
+    script = (
+        "read_verilog -defer saturate.v round_shift.v " + f"{module}.v",
+        f"hierarchy -top {module} {chosen}",
+        f"synth -flatten -top {module}",
+        f"dfflibmap -liberty {library}",
+        f"abc -liberty {library} -script {MAPPING}",
+        "opt_clean",
+        f"rename -top {GATES}",
+        "rename -enumerate -pattern part_%",  # so that both files have the same names
+        "write_verilog -noattr gates.v",
+        "write_json gates.json",
     )
-    (folder / "gates.ys").write_text(f"{script}\n", encoding="utf-8")
+    delay = DELAY.search(run_synthesiser(script, folder, module))
+    if delay is None:
+        raise RtlError(f"abc told no longest path of {module}.")
+    wiring = json.loads((folder / "gates.json").read_text(encoding="utf-8"))["modules"][GATES]
+    netlist = (folder / "gates.v").read_text(encoding="utf-8")
+    return _summed(module, known, netlist, wiring, float(delay[1]))
+
+
+def run_synthesiser(script: Iterable[str], folder: Path, module: str) -> str:
+    """Run commands of yosys in a folder; return what it printed."""
+    (folder / "gates.ys").write_text("".join(f"{line}\n" for line in script), encoding="utf-8")
     try:
         done = subprocess.run(
             [SYNTHESISER, "-s", "gates.ys"], cwd=folder, timeout=LONGEST_S, capture_output=True,
@@ -78,13 +86,10 @@ def synthesise(
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise RtlError(f"{SYNTHESISER} took more than {LONGEST_S:g} s for {module}.") from None
-    delay = DELAY.search(done.stdout)
-    if done.returncode != 0 or delay is None:
+    if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise RtlError(f"{SYNTHESISER} made no gates of {module}: {' '.join(said)}.")
-    wiring = json.loads((folder / "gates.json").read_text(encoding="utf-8"))["modules"][GATES]
-    netlist = (folder / "gates.v").read_text(encoding="utf-8")
-    return _summed(module, known, netlist, wiring, float(delay[1]))
+    return done.stdout
 
 
 def _summed(

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from adapters.spice_backend import SpiceBackend
-from adapters.spice_netlist import Parts, SpiceError
+from adapters.spice_netlist import Parts
+from adapters.spice_run import SpiceError
 from engine.compiled.backend import NumbaBackend
 from engine.equilibrium import Relaxation
 from engine.errors import EngineError

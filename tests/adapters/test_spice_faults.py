@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from adapters.spice_netlist import run_netlist, write_netlist
+from adapters.spice_netlist import write_netlist
+from adapters.spice_run import run_netlist
 from tests.adapters.spice_cases import drawn, needs_ngspice, settled
 
 SEEN_V = 1e-5

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy
 
-from adapters import spice_netlist
-from adapters.spice_netlist import Parts, SpiceError, read_voltages, run_netlist, write_netlist
+from adapters.spice_netlist import Parts, write_netlist
+from adapters.spice_run import SpiceError, run_netlist
 from engine.couplings.conductance import Conductance, InputConductance
 from engine.couplings.readout import SquaredError
 from engine.model.builders import layered, looped_mlp
@@ -92,7 +92,9 @@ def test_the_netlist_says_which_node_is_which() -> None:
     params, x, y = drawn(1, 3, 4, 2)
     lines = write_netlist(params, x, y, 0.25).splitlines()
     assert lines[0] == "* Settle: 3-2-2-2, beta 0.25, ideal diodes"
-    assert "* layer 1 ((2,)): n1_0 to n1_1, mirrored_relu" in lines
+    assert "* layer 1, down1: n1_0 to n1_1, mirrored_relu" in lines
+    assert "* g_1_down1: R1p_I_J from c1pI at 4 xI, R1m_I_J from c1mI at -4 xI, to n1_J" in lines
+    assert "* g_down1_outputs: R3_I_J from n1_I, to n2_J" in lines
     resistors = [line for line in lines if line.startswith("R") and not line.startswith("Rl")]
     assert len(resistors) == sum(int((params[n] > 0).sum()) for n in params.network.squares)
     assert len([line for line in lines if line == "op"]) == 3
@@ -112,26 +114,6 @@ def test_no_circuit_is_refused() -> None:
             Parts(**wrong)  # type: ignore[arg-type]
     with pytest.raises(SpiceError, match="unknown diode 'zener'"):
         Parts("zener")  # type: ignore[arg-type]
-
-
-def test_what_ngspice_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    params, _, _ = drawn(1, 3, 4, 2)
-    printed = "settle sample 0\n" + "".join(f"v(n0_{j}) = 0.5\n" for j in range(2))
-    with pytest.raises(SpiceError, match="no operating point: Timestep too small"):
-        read_voltages(printed, params.network, "\nTimestep too small; giving up\n")
-    with pytest.raises(SpiceError, match="it printed no voltages"):
-        read_voltages("", params.network)
-    monkeypatch.setattr(spice_netlist.shutil, "which", lambda name: None)
-    with pytest.raises(SpiceError, match="ngspice is missing: install it"):
-        run_netlist("", params.network)
-
-
-@needs_ngspice
-def test_a_broken_netlist_is_told() -> None:
-    params, x, _ = drawn(1, 3, 4, 2)
-    text = write_netlist(params, x).replace("Rl0_0 n0_0 0 1", "Dl0_0 n0_0 0 unknown")
-    with pytest.raises(SpiceError, match="ngspice found no operating point"):
-        run_netlist(text, params.network)
 
 
 @needs_ngspice

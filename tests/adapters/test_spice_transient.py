@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from adapters.spice_netlist import Parts, SpiceError
+from adapters.spice_netlist import Parts
+from adapters.spice_run import SpiceError
 from adapters.spice_transient import (
     Charging,
     Waveform,

@@ -72,6 +72,7 @@ def test_torn_files_of_dead_processes_are_swept_and_nothing_else(dead, tmp_path)
     alive = os.getppid()
     torn = [
         tmp_path / f"report.html.{dead}.part",
+        tmp_path / f"free.cir.{dead}.part",
         tmp_path / "runs" / f"digits-eqprop-42.json.{dead}.part",
         tmp_path / "checkpoints" / f"last.pt.{dead}.part",
     ]

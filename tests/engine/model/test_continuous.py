@@ -97,6 +97,32 @@ def test_a_unit_approaches_its_image_exponentially() -> None:
     assert settled.steps[1] < settled.steps[0]
 
 
+def test_a_looped_network_moves_as_its_matrices_say() -> None:
+    """The classical method of Runge and Kutta on `-s + tanh(...)`, free and nudged."""
+    network, rng = looped_mlp(3, 5, 2), np.random.default_rng(4)
+    params = Params(network, rng.normal(0.0, 0.6, network.size))
+    params["W_rec"][...] += params["W_rec"].T
+    x, y, start = rng.normal(size=(3, 3)), np.eye(2)[[0, 1, 1]], rng.uniform(-0.9, 0.9, (3, 5))
+    for beta in (0.0, 0.4):
+
+        def speed(s: FloatArray, beta: float = beta) -> FloatArray:
+            heard = x @ params["W_in"] + params["b"] + s @ params["W_rec"]
+            odds = np.exp(s @ params["W_out"] + params["b_out"])
+            errors = odds / odds.sum(1, keepdims=True) - y
+            return np.tanh(heard - beta * errors @ params["W_out"].T) - s
+
+        found = trace(params, x, np.arange(1, 9) / 2, y, beta, start)
+        s, h = start, 0.5 / 64
+        for state in found:
+            for _ in range(64):
+                a = speed(s)
+                b = speed(s + h / 2 * a)
+                c = speed(s + h / 2 * b)
+                s = s + h / 6 * (a + 2 * b + 2 * c + speed(s + h * c))
+            np.testing.assert_allclose(state, s, rtol=0, atol=1e-7)
+        assert np.abs(found[-1] - start).max() > 0.5
+
+
 def _node(bound: str = "linear") -> tuple[Params, float]:
     """One node between a source of 3 V, one of -3 V and its leak; its whole conductance."""
     network = Network(

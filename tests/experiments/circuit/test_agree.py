@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters import spice_netlist
+from adapters import spice_netlist, spice_run
 from engine import load
 from experiments.circuit import agree
 from experiments.circuit.__main__ import main
@@ -41,13 +41,13 @@ def test_engine_circuit_and_words_agree(tmp_path: Path, capsys: pytest.CaptureFi
 def test_without_the_tools_rows_say_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(spice_netlist.shutil, "which", lambda name: None)
+    monkeypatch.setattr(spice_run.shutil, "which", lambda name: None)
     assert main(["agree", "--out", str(tmp_path)]) == 0
     rows = _rows(tmp_path)
     assert [row["verdict"] for row in rows].count("not run") == 10
     assert [row["verdict"] for row in rows].count("reached") == 2
     printed = capsys.readouterr().out
-    assert "apt-get install ngspice" in printed
+    assert "it is in the package ngspice." in printed
     assert simulation.missing_simulator() in printed
 
 

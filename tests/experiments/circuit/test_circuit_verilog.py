@@ -1,6 +1,7 @@
 """`verilog`: what it writes and prints, and what it refuses before anything is written."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,15 +10,16 @@ import pytest
 from engine import initial_params
 from engine.errors import EngineError
 from engine.learning import checkpoint
-from engine.model.builders import conv_net, energy_transformer, layered, looped_mlp
+from engine.model.builders import conv_net, energy_transformer, layered, looped_mlp, resistive
 from engine.model.network import Network
-from experiments.circuit import verilog
+from experiments.circuit import gates, verilog
 from experiments.shell import guarded, make_console
 from hw_sim.chips.fixed_point import DigitalConfig
 from hw_sim.prices.technology import load_technologies
 from hw_sim.rtl import simulation
 from hw_sim.rtl.plan import Plan
 from hw_sim.rtl.synthesis import missing_synthesiser
+from hw_sim.rtl.units import UnitGates
 from tests.hw_sim.rtl.rtl_cases import needs_iverilog
 
 SMALL = looped_mlp(5, 4, 3)
@@ -92,14 +94,22 @@ def test_words_that_differ_are_shown_and_are_exit_code_1(
     assert "words: 0 differ." not in said
 
 
+def _all_but(lacks: str) -> Callable[[str], str | None]:
+    """Return a search for programs that finds every one but this."""
+    return lambda name: None if name == lacks else name
+
+
 def test_without_a_simulator_one_sentence_names_the_package(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(simulation.shutil, "which", lambda name: None)
-    assert _call("network.npz") == 0
-    said = capsys.readouterr().out
-    assert "Not simulated: iverilog" in said
-    assert "it is in the package iverilog." in said
+    for simulator, lacks in (("iverilog", "vvp"), ("verilator", "g++")):
+        monkeypatch.setattr(simulation.shutil, "which", _all_but(lacks))
+        assert _call("network.npz", "--simulator", simulator) == 0
+        package = "iverilog" if simulator == "iverilog" else lacks
+        assert capsys.readouterr().out.endswith(
+            f"Not simulated: {lacks}, which simulates the chip, is not installed: it is in the "
+            f"package {package}.\n"
+        )
     assert Path("results/circuit/verilog/settle_chip.v").is_file()
 
 
@@ -108,7 +118,12 @@ NARROW = ("--state-bits", "4", "--weight-bits", "5", "--accumulator-bits", "10")
 
 @needs_iverilog
 @pytest.mark.skipif(bool(missing_synthesiser()), reason=missing_synthesiser() or "-")
-def test_gates_become_a_technology(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gates_become_a_technology(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the chip around the core is told unit by unit, of which here there are two."""
+    units = UnitGates("core", 7, {"INV": 30, "DFF": 5}, 90.0), UnitGates("x", 1, {"INV": 4}, 10.0)
+    monkeypatch.setattr(gates, "unit_gates", lambda design, folder: units)
     assert _call("network.npz", *NARROW, "--table-bits", "5", "--synthesise") == 0
     said = capsys.readouterr().out
     assert "at the outputs of the gates with those of the core: 0 differ." in said
@@ -117,6 +132,9 @@ def test_gates_become_a_technology(folder: Path, capsys: pytest.CaptureFixture[s
     bits = (1 + 5 + 4 + 3) * 5 + (1 + 5 + 4) * Plan(SMALL, config).trace_bits
     assert f"beside them: memories of {bits:,} bits, digital_45nm" in said
     assert "its weight, read from SRAM, digital_45nm" in said
+    rows = [line.split() for line in said.splitlines()]
+    assert ["core", "7", "35", "90", "um2", "90.0%"] in rows
+    assert ["all", "8", "39", "100", "um2", "100.0%"] in rows
     (found,) = load_technologies(Path("results/circuit/verilog/technology.toml")).values()
     assert found.price("energy", "mac").status == "ran"
     written = {path.name for path in Path("results/circuit/verilog").iterdir()}
@@ -140,6 +158,7 @@ NETWORKS = {
     "conv.npz": conv_net((4, 4, 1), (2,), 3, activation="tanh"),
     "transformer.npz": energy_transformer(4, 3, 4),
     "relu.npz": layered((4, 3, 2), "relu"),
+    "circuit.npz": resistive((5, 4, 3)),
 }
 REFUSED = {
     "absent.npz": "there is no file absent.npz",
@@ -147,7 +166,9 @@ REFUSED = {
     "conv.npz": "coupling 'W_1' is read at 4 places through windows",
     "transformer.npz": "coupling 'Emb' (Embedding) has no model in hw_sim",
     "relu.npz": "activation 'relu' has no model in hw_sim",
+    "circuit.npz": "the network is resistive (coupling 'g_1_up1'): it becomes a netlist",
     "strong.npz": "but 12 bits with weight_range 2 hold at most 1.999",
+    "network.npz --weight-bits 2": "which all become zero: the step of 2 bits with weight_range 2",
     "network.npz --weight-bits 2 --weight-range 4": "too few for weight_range 4",
     "network.npz --weight-range 3": "has weight_range 3.0, expected a power of two",
     "network.npz --accumulator-bits 4 --table-bits 2 --weight-range 0.5": "hold at most",

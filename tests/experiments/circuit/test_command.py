@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adapters import spice_run
 from engine import initial_params, load, looped_mlp, save
 from experiments.circuit.__main__ import main
 from tests.adapters.spice_cases import drawn, needs_ngspice
@@ -57,6 +58,32 @@ def test_samples_that_there_are_not_are_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_nudge_without_an_equilibrium_leaves_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    circuit, data = saved(tmp_path)
+    asked = ["spice", str(circuit), "--data", str(data), "--beta", "1e300"]
+    assert main([*asked, "--out", str(tmp_path / "out")]) == 2
+    assert "stopped being finite" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_ngspice_netlists_are_written_and_the_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A transient is nothing but a comparison, and writes none."""
+    monkeypatch.setattr(spice_run.shutil, "which", lambda name: None)
+    circuit, data = saved(tmp_path)
+    asked = [str(circuit), "--data", str(data), "--out", str(tmp_path / "out")]
+    said = "ngspice, which runs the netlist, is not installed: it is in the package ngspice."
+    assert main(["transient", *asked]) == 2
+    assert capsys.readouterr().out == f"Error: {said}\n"
+    assert not (tmp_path / "out").exists()
+    assert main(["spice", *asked]) == 0
+    assert f"Not run: {said}" in capsys.readouterr().out
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"free.cir", "nudged.cir"}
+
+
 def test_other_networks_and_other_data_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,11 +92,16 @@ def test_other_networks_and_other_data_are_refused(
     save(tmp_path / "looped.npz", initial_params(network, np.random.default_rng(0)))
     (tmp_path / "torn.npz").write_bytes(b"PK")
     np.savez(tmp_path / "narrow.npz", x=np.zeros((2, 3)))
+    np.savez(tmp_path / "empty.npz", x=np.zeros((0, 4)))
     cases = {
         ("looped.npz", "mine.npz"): "the network is not resistive: coupling 'W_in' (InputDrive)",
         ("torn.npz", "mine.npz"): "is not a whole Settle checkpoint",
-        ("circuit.npz", "torn.npz"): "is not a readable .npz with an array x",
+        ("circuit.npz", "torn.npz"): "torn.npz is not a readable .npz of plain arrays",
+        ("circuit.npz", "circuit.npz"): "circuit.npz has no array 'x'",
         ("circuit.npz", "narrow.npz"): "x has shape (1, 3), expected (samples, 4)",
+        ("circuit.npz", "empty.npz"): "empty.npz has x of shape (0, 4), which holds no sample",
+        ("circuit.npz", "none.npz"): "there is no file",
+        ("mine.npz", "mine.npz"): "is not a whole Settle checkpoint: it has no array 'head'",
         ("none.npz", "mine.npz"): "there is no file",
     }
     for (network_file, data_file), sentence in cases.items():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.patches import Circle, Polygon
 
-from adapters.spice_netlist import Parts, SpiceError, write_netlist
+from adapters.spice_netlist import Parts, write_netlist
+from adapters.spice_run import SpiceError
 from adapters.spice_transient import Charging, write_transient
 from experiments.circuit.__main__ import main
 from experiments.circuit.schematic import merged_sources, read_schematic
@@ -33,6 +34,9 @@ def test_every_part_of_a_netlist_is_found() -> None:
     assert found.nudges == {f"n2_{j}": (0.25, pytest.approx(y[0, j])) for j in range(2)}
     assert len(found.currents) == 6
     assert len(merged_sources(found)) == 6  # of each input both signs
+    assert {source.ohm for source in found.sources.values()} == {0.1}
+    words = [text.get_text() for text in draw_schematic(found).axes[0].texts]
+    assert sum(word.endswith("V\n0.1 ohm") for word in words) == 6
     for pins in merged_sources(found).values():
         assert found.sources[pins[0]].voltage == pytest.approx(
             found.sources[pins[0]].gain * x[0, int(found.sources[pins[0]].label[1:])]

@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from adapters.spice_netlist import Parts, run_netlist, write_netlist
+from adapters.spice_netlist import Parts, write_netlist
+from adapters.spice_run import run_netlist
 from engine import Network, NumbaBackend, Params, Training, centered, fit, resistive
 from engine.arrays import FloatArray
 from engine.errors import EngineError

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from adapters.spice_transient import TOLERANCES, run_transient
 from engine import Relaxation, centered, estimate, initial_params, looped_mlp
 from engine.couplings.dense import Bias, InputDrive, Lateral
 from engine.couplings.readout import SoftmaxReadout
@@ -17,6 +18,7 @@ from hw_sim.chips.settling import (
     steps_of_relaxation,
 )
 from hw_sim.counts import OpCounts
+from tests.adapters.spice_cases import needs_ngspice
 
 ANALOG = CrossbarConfig(on_off_ratio=np.inf, convert_each_step=False)
 
@@ -78,3 +80,29 @@ def test_the_settling_time_is_that_of_the_slowest_sample() -> None:
     assert closer.free - found.free == pytest.approx(np.log(10) / (1 - w), rel=1e-3)
     # The read-out has no weights, so nothing pulls: the rest of the way to a finer tolerance.
     assert found.nudged == pytest.approx(np.log(1 / 0.1) / (1 - w), rel=1e-3)
+
+
+@needs_ngspice
+def test_the_settling_time_is_that_of_a_circuit_of_its_units() -> None:
+    """Each unit a capacitance, a leak, and a source whose current is tanh of what it hears."""
+    network, rng, tolerance = looped_mlp(3, 4, 2), np.random.default_rng(1), 1e-3
+    params = Params(network, rng.normal(0.0, 0.5, network.size))
+    params["W_rec"][...] += params["W_rec"].T
+    x = rng.normal(size=(1, 3))
+    drive = (x @ params["W_in"] + params["b"])[0]
+    unit_s, duration_s, lines = 1e-9, 2e-8, ["* A crossbar in time"]
+    for u, w in enumerate(params["W_rec"].T):
+        heard = "".join(f"+({w[j]:.17g})*v(n0_{j})" for j in range(4))
+        lines.append(f"B{u} 0 n0_{u} I = tanh({drive[u]:.17g}{heard})")
+        lines.append(f"R{u} n0_{u} 0 1")
+        lines.append(f"C{u} n0_{u} 0 {unit_s} IC={np.tanh(drive[u]):.17g}")
+    lines += [f".options {TOLERANCES}", ".control", "set numdgt=16", "set wr_singlescale"]
+    lines += [f"tran {duration_s / 2000} {duration_s} 0 {duration_s / 2000} uic"]
+    lines += ["wrdata voltages0.txt v(n0_0) v(n0_1) v(n0_2) v(n0_3)", "quit", ".endc", ".end", ""]
+    wave = run_transient("\n".join(lines), network)
+    away = np.abs(np.tanh(drive + wave.voltages @ params["W_rec"]) - wave.voltages).max(1)
+    last = int(np.flatnonzero(away > tolerance)[-1])
+    settled_s = np.interp(tolerance, away[[last + 1, last]], wave.times_s[[last + 1, last]])
+    found = measure_settling(params, x, np.eye(2)[:1], 0.1, tolerance)
+    assert found.free == pytest.approx(settled_s / unit_s, rel=2e-3)
+    assert found.free > 3.0

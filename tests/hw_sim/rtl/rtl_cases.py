@@ -69,9 +69,13 @@ def rehearsed(
     return rehearsal
 
 
-def compared(rehearsal: Rehearsal, folder: Path, **changed: str) -> Comparison:
+def compared(
+    rehearsal: Rehearsal, folder: Path, simulator: str = "iverilog", **changed: str
+) -> Comparison:
     """Simulate the description of a rehearsal, of which some files may be `changed`."""
     texts = chip_files(rehearsal.plan) | rehearsal.bench_files()
     texts |= {f"{name}.v": text for name, text in changed.items()}
     write_files(folder, texts)
-    return simulate(folder, texts, longest_s=60.0)
+    # A compiler of C++ may have to wait for a processor.
+    longest_s = 60.0 if simulator == "iverilog" else 600.0
+    return simulate(folder, texts, longest_s=longest_s, simulator=simulator)

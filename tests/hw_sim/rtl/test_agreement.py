@@ -18,6 +18,7 @@ from hw_sim.chips.fixed_point import DigitalConfig
 from hw_sim.rtl.plan import Plan
 from hw_sim.rtl.rehearsal import Rehearsal
 from hw_sim.rtl.schedule import Schedule
+from hw_sim.rtl.simulation import missing_simulator
 from tests.hw_sim.rtl.rtl_cases import (
     NETWORKS,
     SATURATING,
@@ -68,6 +69,28 @@ def test_a_network_that_no_builder_makes(tmp_path: Path) -> None:
         SoftmaxReadout("a", 2),
     )  # fmt: skip
     rehearsal = rehearsed(network, DigitalConfig(12, 10, 18))
+    found = compared(rehearsal, tmp_path)
+    assert (found.compared, found.differ) == (rehearsal.words, 0), found.printed
+
+
+@pytest.mark.skipif(bool(missing_simulator("verilator")), reason="verilator is not installed.")
+def test_a_second_simulator_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verilator makes a program of the same files; where accumulators clip, too."""
+    quick = " ".join(f"OPT_{part}=-O0" for part in ("FAST", "SLOW", "GLOBAL"))
+    monkeypatch.setenv("MAKEFLAGS", quick)
+    rehearsal = rehearsed(NETWORKS["looped"], WIDTHS["12/10/16"], seed=7)
+    assert rehearsal.chip.saturations.accumulator > 0
+    found = compared(rehearsal, tmp_path, simulator="verilator")
+    assert (found.compared, found.differ) == (rehearsal.words, 0), found.printed
+
+
+@needs_iverilog
+@pytest.mark.parametrize("lr", [2.0**-14, 2.0**20])
+def test_traces_are_shifted_both_ways(lr: float, tmp_path: Path) -> None:
+    """By a small rate to the right; by a huge one beyond all that an update can hold."""
+    schedule, config = replace(SCHEDULE, lr=lr), DigitalConfig(8, 10, 32)
+    rehearsal = rehearsed(NETWORKS["looped"], config, schedule=schedule)
+    assert all((shift < 0) == (lr < 1) for shift in schedule.shifts(rehearsal.plan, 2))
     found = compared(rehearsal, tmp_path)
     assert (found.compared, found.differ) == (rehearsal.words, 0), found.printed
 

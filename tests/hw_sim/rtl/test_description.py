@@ -103,6 +103,18 @@ def test_weights_that_do_not_fit_are_refused() -> None:
         check_weights(params, DigitalConfig())
 
 
+def test_a_matrix_that_would_be_all_zeros_is_refused() -> None:
+    """Not a bias, which may be small, nor a matrix of zeros."""
+    network = layered((2, 3, 2))
+    params = Params(network, np.zeros(network.size))
+    params["b_1"][...] = params["W_1"][...] = 2.0**-4
+    params["W_1"][0, 0] = 2.0**-3
+    check_weights(params, DigitalConfig(weight_bits=4))
+    params["W_1"][0, 0] = 2.0**-4
+    with pytest.raises(RtlError, match=r"'W_1' has weights of at most 0\.0625, which all .* 0\.25"):
+        check_weights(params, DigitalConfig(weight_bits=4))
+
+
 def test_targets_beyond_one_and_odd_batches_are_refused() -> None:
     network = NETWORKS["squared error"]
     rehearsal = Rehearsal(Plan(network, DigitalConfig()), strong_params(network, 0), SCHEDULE)

@@ -1,5 +1,6 @@
 """One wrong line in the description, or in what generates it, and the comparison fails."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from engine.model.builders import layered
 from hw_sim.chips.fixed_point import DigitalConfig
 from hw_sim.rtl.description import chip_files
 from hw_sim.rtl.plan import Plan, RtlError
-from hw_sim.rtl.rehearsal import Rehearsal
+from hw_sim.rtl.rehearsal import FREE, NUDGE, Rehearsal
 from hw_sim.rtl.schedule import Schedule
 from hw_sim.rtl.simulation import simulate, write_files
 from tests.hw_sim.rtl.rtl_cases import (
@@ -38,6 +39,15 @@ SOFTMAX = {
     "the register shifts by 15": ("xorshift", "a >> 17", "a >> 15"),
     "the second of a pair draws, too": ("weight_walk", "draws = ~partner", "draws = 1'b1"),
     "the update is rounded down": ("update_unit", "$signed({{(CHANGE - 15){1'b0}}, random})", "0"),
+    "an update that is shifted to the right loses its sign": (
+        "update_unit", "wide >>> down", "wide >> down"
+    ),
+    "an update beyond its word wraps around": (
+        "update_unit", "local_rule ? earned :", "local_rule ? scaled[CHANGE-1:0] :"
+    ),
+    "a free state that does not rest is the last but one": (
+        "control", "free <= rests ? here : there;", "free <= here;"
+    ),
     "a rate shifts by one more": ("update_unit", "wide <<< shift", "wide <<< (shift + 7'd1)"),
     "the state is taken before the test": ("control", "if (!rests) here <=", "here <="),
     "it stops one word late": ("control", "gap <= tolerance;", "gap < tolerance;"),
@@ -78,7 +88,7 @@ ROUNDED = DigitalConfig(8, 6, 12, table_bits=7, table_range=0.5, seed=9)
 
 @cache
 def _rehearsal(direct: bool) -> Rehearsal:
-    """Saturate, stop early and late, learn alone and be told."""
+    """Saturate, stop early and late, learn alone, be told, and shift traces both ways."""
     network = SQUARED if direct else NETWORKS["looped"]
     schedule = Schedule(0.25, Relaxation(6, 2.0**-4), Relaxation(6, 2.0**-2), lr=1.0)
     params = strong_params(network, 1)
@@ -88,8 +98,14 @@ def _rehearsal(direct: bool) -> Rehearsal:
     update = np.random.default_rng(0).normal(0.0, 0.5, network.size)
     rehearsal.visit(*batch(network, 2, 1), update)
     rehearsal.train(*batch(network, 2, 2))
-    phases = [line for line in rehearsal.lines if "steps" in line]
-    assert {line["steps"] == line["limit"] for line in phases} == {True, False}
+    for lr in (2.0**-16, 2.0**20):
+        short = replace(schedule, lr=lr, free=Relaxation(1, 0.0), nudged=Relaxation(1, 0.0))
+        assert (short.shifts(rehearsal.plan, 1)[0] < 0) == (lr < 1)
+        rehearsal.schedule = short
+        rehearsal.train(*batch(network, 1, 3))
+    for command in (FREE, NUDGE):
+        phases = [line for line in rehearsal.lines if line["command"] == command]
+        assert {line["steps"] == line["limit"] for line in phases} == {True, False}
     return rehearsal
 
 
