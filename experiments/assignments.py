@@ -9,6 +9,8 @@ from experiments.options import meant
 
 Owner = TypeVar("Owner")
 
+REFUSALS = {"int": "no whole number", "float": "no number", "bool": "neither true nor false"}
+
 LARGEST = 1e9
 """Beyond which no setting makes sense, unless it is among the unbounded ones."""
 
@@ -37,8 +39,8 @@ def assigned(
     """
     kinds = {f.name: f.type for f in fields(owner) if f.name not in fixed}  # type: ignore[arg-type]
     if name not in kinds:
-        known = f"known: {', '.join(kinds)}{meant(name, kinds)}"
-        raise EngineError(f"{said}: there is no such setting; {known}.")
+        known = f"known: {', '.join(kinds)}{meant(name, kinds) or '.'}"
+        raise EngineError(f"{said}: there is no such setting; {known}")
     value = _value(text, str(kinds[name]), said, bounded)
     return replace(owner, **{name: value})  # type: ignore[type-var]
 
@@ -56,7 +58,13 @@ def _value(text: str, kind: str, said: str, bounded: bool) -> Any:
     except (ValueError, KeyError):
         if kind.endswith("| str"):
             return text
-        raise EngineError(f"{said}: '{text}' is no {kind}.") from None
+        raise EngineError(f"{said}: '{text}' is {_refusal(kind)}.") from None
     if bounded and abs(number) > LARGEST:
         raise EngineError(f"{said}: '{text}' is beyond {LARGEST:g}.")
     return number
+
+
+def _refusal(kind: str) -> str:
+    """Say in words what a text is not."""
+    or_none = " and not none" if kind.endswith("| None") else ""
+    return f"{REFUSALS[kind.partition(' ')[0]]}{or_none}"

@@ -28,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     known = commands()
     if name not in (*known, DOCTOR):
-        near = get_close_matches(name, (*known, DOCTOR), 1)
+        names = ("--help", "--version") if name.startswith("-") else (*known, DOCTOR)
+        near = get_close_matches(name, names, 1)
         meant = f"did you mean {near[0]}?" if near else "settle --help lists them."
         return _refused(f"there is no command {name!r}; {meant}")
     hidden = hidden_packages()

@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 
 from engine.errors import EngineError
 from experiments.assignments import assigned, split_assignment
+from experiments.contest.choices import FIXED
 from experiments.contest.jobs import JobSettings, TrainingJob
 
-FIXED = ("data", "device")
-"""Settings that have an option of their own, or none."""
 LARGEST_FILE = 1 << 24
 
 Settings = TypeVar("Settings", bound=JobSettings)

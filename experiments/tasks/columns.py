@@ -145,7 +145,7 @@ def _named_label(columns: Columns, width: int, label: str) -> int:
     listed = ", ".join(columns.names)
     raise TaskError(
         f"{columns.path} has no column {label!r}; its columns: {listed}"
-        f"{meant(label, columns.names)}."
+        f"{meant(label, columns.names) or '.'}"
     )
 
 

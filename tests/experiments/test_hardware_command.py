@@ -342,7 +342,7 @@ def test_a_trend_is_seen_only_where_it_was_measured(task: Task) -> None:
         (["--neurons-per-core", "10000000000"], "is beyond 1e+09"),
         (["--set", "quantum.bits=1"], "no substrate 'quantum'"),
         (["--set", "epochs"], "expected key=value"),
-        (["--set", "epochs=two"], "'two' is no int"),
+        (["--set", "epochs=two"], "'two' is no whole number"),
         (["--set", "epochs=0"], "epochs is 0, expected at least 1"),
         (["--set", "looks=0"], "looks is 0, expected at least 1"),
         (["--technology", "digital_45nm"], "has no energy price for 'cell_read'"),
@@ -414,7 +414,7 @@ def test_settings_are_set_by_name() -> None:
     assert found.chips["crossbar"].split_arrays is True
     assert found.lr == 0.1
     assert changed(found, ["digital.readout_bits=none"]).chips["digital"].readout_bits is None
-    with pytest.raises(EngineError, match="'maybe' is no bool"):
+    with pytest.raises(EngineError, match="'maybe' is neither true nor false"):
         changed(found, ["crossbar.split_arrays=maybe"])
 
 

@@ -55,7 +55,10 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize(
     ("typed", "said"),
-    [("partiy", "did you mean parity?"), ("docter", "did you mean doctor?"), ("qqq", "lists them")],
+    [
+        *(("partiy", "did you mean parity?"), ("docter", "did you mean doctor?")),
+        *(("--verison", "did you mean --version?"), ("qqq", "lists them")),
+    ],
 )
 def test_an_unknown_command_is_one_sentence(
     typed: str, said: str, capsys: pytest.CaptureFixture[str]

@@ -219,7 +219,7 @@ def test_a_label_is_named_or_numbered(tmp_path, label):
         (
             "size,kind,cost",
             "kin",
-            "no column 'kin'; its columns: size, kind, cost; did you mean kin",
+            "no column 'kin'; its columns: size, kind, cost; did you mean kind\\?$",
         ),
         ("", "kind", "no column 'kind' and no names, expected a number from 1 to 3"),
         ("size,kind,cost", None, r"label, column 3 \('cost'\) or column 2 \('kind'\): name it by"),
