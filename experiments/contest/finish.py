@@ -40,6 +40,12 @@ def keeping(job: AnyJob, options: argparse.Namespace) -> AnyJob:
     return replace(job, weights=path)  # type: ignore[type-var]
 
 
+def say_networks(options: argparse.Namespace, console: Console) -> None:
+    """Say where the networks are, if they were kept."""
+    if options.save_weights:
+        console.print(f"The networks: {options.out / NETWORKS}", soft_wrap=True)
+
+
 def workers_for(options: argparse.Namespace) -> int:
     """Return how many runs go at once: one on a device that all would share."""
     shared = options.device in ("cuda", "mps")
