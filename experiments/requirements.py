@@ -1,6 +1,7 @@
 """Packages that are not installed: one sentence says which, and how to get it."""
 
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, requires
@@ -30,9 +31,15 @@ def how_to_get(package: str) -> str:
 
 @contextmanager
 def packages_needed() -> Iterator[None]:
-    """Import the work of a command inside: a package that is missing ends it with one sentence."""
+    """Import the work of a command inside: a package that is missing ends it with one sentence.
+
+    So does Ctrl-C, as it does later.
+    """
     try:
         yield
+    except KeyboardInterrupt:
+        print("Stopped.")
+        raise SystemExit(128 + signal.SIGINT) from None
     except ImportError as error:
         sentence = _sentence(error)
         if sentence is None:

@@ -1,5 +1,6 @@
 """Run a command of Settle by its short name: `settle parity` is `python -m experiments.parity`."""
 
+import signal
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -46,6 +47,9 @@ def _run(module: str, name: str, options: list[str]) -> int:
         with packages_needed():
             command = import_module(module)
         code: int = command.main(options)
+    except KeyboardInterrupt:  # of a command that leaves it to others
+        print("Stopped.")
+        return 128 + signal.SIGINT
     finally:
         sys.argv = before
     return code

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import golden.__main__ as golden
 import settle.__main__ as command
+from experiments.requirements import packages_needed
 from settle import doctor
 from settle.commands import commands, summary
 from settle.packages import PACKAGES, ROOT, hidden_packages
@@ -79,6 +81,24 @@ def test_the_help_of_a_command_calls_it_as_it_was_called(
         command.main([name, "--help"])
     assert capsys.readouterr().out.startswith(f"usage: settle {name} ")
     assert sys.argv == before
+
+
+def interrupt(*_: object) -> int:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_is_one_line_while_a_command_is_imported_and_where_it_minds_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "main", interrupt)
+    assert command.main(["doctor"]) == 130
+    with pytest.raises(SystemExit) as ended, packages_needed():
+        interrupt()
+    assert ended.value.code == 130
+    assert golden.main([], {"numba": interrupt}) == 130
+    assert [line for line in capsys.readouterr().out.splitlines() if line == "Stopped."] == [
+        "Stopped."
+    ] * 3
 
 
 def test_the_exit_code_is_that_of_the_command(tmp_path: Path) -> None:
