@@ -1,5 +1,6 @@
 """The `settle` command: it finds, lists and runs commands, and says what is wrong in a sentence."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -151,6 +152,30 @@ def test_a_package_of_the_same_name_is_named(name: str, tmp_path: Path) -> None:
     )
     (sentence,) = done.stdout.splitlines()
     assert sentence.startswith(f"another package called {name}, in {other}, hides that of Settle")
+
+
+@pytest.mark.parametrize(
+    ("words", "prefix"),
+    [
+        (["-m", "experiments.gradient", "pyproject.toml", "pyproject.toml"], "Error: "),
+        (["-c", "import adapters.sklearn_estimator"], "ImportError: "),
+    ],
+)
+def test_an_engine_that_hides_ours_is_one_sentence(
+    words: list[str], prefix: str, tmp_path: Path
+) -> None:
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "__init__.py").write_text("")
+    (tmp_path / "pyproject.toml").touch()
+    place = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, env=place
+    )
+    *_, last = (done.stdout + done.stderr).splitlines()
+    assert last.startswith(prefix)
+    assert "called engine" in last
+    assert "hides that of Settle" in last
+    assert prefix == "ImportError: " or "Traceback" not in done.stderr
 
 
 def test_ours_are_not_hidden_and_a_hidden_one_ends_the_command(
