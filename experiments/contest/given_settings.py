@@ -113,6 +113,8 @@ def given_settings(
     if options.tune:
         if options.save_weights:
             raise EngineError("--save-weights and --tune: tuning keeps no network.")
+        if options.seeds:
+            raise EngineError("--seeds and --tune: tuning has seeds of its own, never reported.")
         if options.settings:
             raise EngineError("--settings and --tune: one uses settings, the other chooses them.")
         given.refuse(tuned, "--tune chooses it")

@@ -86,8 +86,8 @@ def draw_plots(
         for plot in (*PLOTS, *more):
             drawing = plot.draw(roster, summary, runs) if runs else None
             if drawing is not None:
-                texts = (_fitting(text, roster, summary) for text in (plot.title, plot.caption))
-                pictures.append(take_picture(plot.name, *texts, drawing))
+                title, caption = (_fitting(t, roster, summary) for t in (plot.title, plot.caption))
+                pictures.append(take_picture(plot.name, title, caption, drawing))
     return pictures
 
 

@@ -45,7 +45,8 @@ def _shorten(options: argparse.Namespace) -> None:
     """Leave out what takes longer than a minute, where nothing else is said."""
     if options.tasks is None and options.data is None:
         options.tasks = list(QUICK_TASKS)
-    options.seeds = options.seeds or SeedCount(QUICK_SEEDS)
+    if not options.tune:  # which has seeds of its own
+        options.seeds = options.seeds or SeedCount(QUICK_SEEDS)
     options.no_controls = True
 
 
