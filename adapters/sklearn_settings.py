@@ -81,7 +81,9 @@ class EqPropSettings(BaseEstimator):  # type: ignore[misc]
 
     def _sizes(self) -> list[int]:
         named = isinstance(self.hidden_layer_sizes, str)
-        return [whole(n) for n in np.ravel(AUTO_HIDDEN if named else self.hidden_layer_sizes)]
+        return [
+            whole(n) for n in np.ravel(AUTO_HIDDEN if named else self.hidden_layer_sizes).tolist()
+        ]
 
     def _seen(self) -> Image | None:
         """Return the shape of what a convolutional network sees; `None` for another network."""

@@ -1,6 +1,7 @@
 """How the scikit-learn estimators learn: passes over the data, and when they end."""
 
 import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from engine.arrays import FloatArray
 from engine.compiled.backend import NumbaBackend
 from engine.couplings.link import ONE
 from engine.equilibrium import Relaxation
-from engine.errors import EngineError, check_count
+from engine.errors import EngineError, check_count, shown
 from engine.learning.estimator import estimate
 from engine.learning.predict import Predictor
 from engine.learning.run import Run
@@ -69,6 +70,10 @@ class EqPropBase(EqPropSettings):
         """Refuse settings of the passes that make no sense."""
         for name in ("max_iter", "n_iter_no_change"):
             check_count(name, whole(getattr(self, name)))
+        for name in ("alpha", "learning_rate", "tol", "validation_fraction"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool):
+                raise EngineError(f"{name} is {shown(value)}, expected a number.")
         if not (np.isfinite(self.alpha) and self.alpha >= 0.0):
             raise EngineError(f"alpha is {self.alpha}, expected zero or more.")
         if self.early_stopping and not 0.0 < self.validation_fraction < 1.0:

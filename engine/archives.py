@@ -110,7 +110,9 @@ def _array(name: str, content: bytes) -> npt.NDArray[Any]:
     try:
         shape, _, dtype = headers[npy.read_magic(file)](file)
         announced = math.prod(shape) * dtype.itemsize
-        if not dtype.hasobject and announced != len(content) - file.tell():
+        if dtype.hasobject:
+            raise ValueError("it holds Python objects, not numbers or text (`.astype(str)`)")
+        if announced != len(content) - file.tell():
             raise ValueError(f"its header announces {announced:,} bytes")
         file.seek(0)
         array: npt.NDArray[Any] = npy.read_array(file, allow_pickle=False)

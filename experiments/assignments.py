@@ -9,6 +9,8 @@ from experiments.options import meant
 
 Owner = TypeVar("Owner")
 
+REFUSALS = {"int": "no whole number", "float": "no number", "bool": "neither true nor false"}
+
 LARGEST = 1e9
 """Beyond which no setting makes sense, unless it is among the unbounded ones."""
 
@@ -56,13 +58,13 @@ def _value(text: str, kind: str, said: str, bounded: bool) -> Any:
     except (ValueError, KeyError):
         if kind.endswith("| str"):
             return text
-        raise EngineError(f"{said}: '{text}' is {_wanted(kind)}.") from None
+        raise EngineError(f"{said}: '{text}' is {_refusal(kind)}.") from None
     if bounded and abs(number) > LARGEST:
         raise EngineError(f"{said}: '{text}' is beyond {LARGEST:g}.")
     return number
 
 
-def _wanted(kind: str) -> str:
-    """Say what a text is not that cannot be read in a type."""
-    said = {"int": "no whole number", "float": "no number", "bool": "neither true nor false"}
-    return said.get(kind.partition(" ")[0], f"no {kind}")
+def _refusal(kind: str) -> str:
+    """Say in words what a text is not."""
+    or_none = " and not none" if kind.endswith("| None") else ""
+    return f"{REFUSALS[kind.partition(' ')[0]]}{or_none}"

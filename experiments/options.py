@@ -7,6 +7,7 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def called(command: str) -> str:
 
 def add_out(parser: argparse.ArgumentParser, folder: str) -> None:
     """Declare `--out`, the folder of all that a command writes."""
-    parser.add_argument("--out", type=named_path, default=Path(folder), help=f"folder ({folder})")
+    parser.add_argument("--out", type=folder_path, default=Path(folder), help=f"folder ({folder})")
 
 
 def add_data(parser: argparse.ArgumentParser, what: str) -> None:
@@ -182,6 +183,16 @@ def named_path(text: str) -> Path:
     if not text.strip():
         raise argparse.ArgumentTypeError("the path is empty")
     return Path(text)
+
+
+def folder_path(text: str) -> Path:
+    """Return the path of a folder that is there or may be made, for `type=` of an option."""
+    path = named_path(text)
+    for place in (path, *path.parents):
+        with suppress(OSError):  # such as a name that is too long: `prepare_output` says so
+            if place.exists() and not place.is_dir():
+                raise argparse.ArgumentTypeError(f"{place} is no folder")
+    return path
 
 
 def present_path(text: str) -> Path:

@@ -1,10 +1,13 @@
 """Packages that are not installed: one sentence says which, and how to get it."""
 
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
 OURS = frozenset({"engine", "hw_sim", "adapters", "golden", "experiments"})
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "PyYAML"}
 """What is imported under a name other than that which pip knows it by."""
@@ -30,9 +33,15 @@ def how_to_get(package: str) -> str:
 
 @contextmanager
 def packages_needed() -> Iterator[None]:
-    """Import the work of a command inside: a package that is missing ends it with one sentence."""
+    """Import the work of a command inside: a package that is missing ends it with one sentence.
+
+    So does Ctrl-C, as it does later.
+    """
     try:
         yield
+    except KeyboardInterrupt:
+        print("Stopped.")
+        raise SystemExit(128 + signal.SIGINT) from None
     except ImportError as error:
         sentence = _sentence(error)
         if sentence is None:
@@ -45,9 +54,14 @@ def _sentence(error: ImportError) -> str | None:
     """Say what is missing; `None` for an error that is a fault of the code."""
     if error.name is None:  # adapters have a sentence of their own
         return str(error)
-    if not isinstance(error, ModuleNotFoundError):
-        return None
     name = error.name.partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError):
+        if name in OURS and error.path and not Path(error.path).is_relative_to(ROOT):
+            return (
+                f"another package called {name}, in {Path(error.path).parent}, hides that of "
+                f"Settle in {ROOT}: remove it, or take its folder out of PYTHONPATH."
+            )
+        return None
     if name in OURS:
         return f"{error.name} is not there: another package called {name} hides that of Settle."
     package = DISTRIBUTIONS.get(name, name)

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from engine.arrays import FloatArray, IntArray
-from engine.errors import EngineError
+from engine.errors import CheckpointError, EngineError
 from engine.learning import checkpoint
 from engine.model.params import Params
 from experiments.tasks.task import RawArray
 
+FEED_FORWARD = "settle feed-forward 1"
+"""The format of a file that the engine has no network for."""
 UNSCALED = "The file does not say how inputs were scaled: they are taken as they are."
 
 
@@ -28,10 +30,25 @@ class SavedNetwork:
     task: str = ""
     is_scaled: bool = False
     """Whether the file says how inputs are scaled; else they are taken as they are."""
+    target_mean: float = 0.0
+    target_scale: float = 1.0
+    """Of numbers to be predicted: `y = (raw - mean) / scale`."""
 
     def inputs(self, raw: FloatArray) -> FloatArray:
         """Return raw inputs as the network was trained on them, in its precision."""
         return ((raw - self.mean) / self.scale).astype(self.params.theta.dtype)
+
+    def numbers(self, outputs: FloatArray) -> FloatArray:
+        """Return what the network reads out in the units of the data that it was trained on."""
+        return self.target_mean + self.target_scale * outputs.astype(np.float64)
+
+    def targets(self, labels: RawArray) -> FloatArray:
+        """Return labels that are numbers as the network was trained on them, `(samples, 1)`."""
+        if labels.dtype.kind not in "biuf":
+            raise EngineError(
+                f"sample 1 has the label {str(labels[0])!r}, but the network predicts numbers."
+            )
+        return (labels.astype(np.float64)[:, None] - self.target_mean) / self.target_scale
 
     def label(self, place: int) -> str:
         """Return the name of a class, or its number where names are not known."""
@@ -53,7 +70,15 @@ class SavedNetwork:
 
 def read_network(path: Path) -> SavedNetwork:
     """Read what `engine.save` or `--save-weights` wrote; no code of the file is run."""
-    params, _, settings = checkpoint.load(path)
+    try:
+        params, _, settings = checkpoint.load(path)
+    except CheckpointError as error:
+        if FEED_FORWARD in str(error):
+            raise EngineError(
+                f"{path} is a feed-forward network, which does not relax: name one of EqProp, or "
+                "of backprop through its relaxation."
+            ) from None
+        raise
     about = _about(settings)
     inputs = params.network.inputs
     if "mean" not in about:
@@ -61,6 +86,9 @@ def read_network(path: Path) -> SavedNetwork:
     try:
         mean, scale = (np.asarray(about[name], np.float64) for name in ("mean", "scale"))
         names = tuple(map(str, about.get("names", ())))
+        target_mean, target_scale = (
+            float(about.get(f"target_{name}", usual)) for name, usual in (("mean", 0), ("scale", 1))
+        )
     except (ValueError, TypeError, KeyError) as error:
         raise EngineError(f"{path} has no readable scaling of its inputs: {error}.") from None
     for name, values in (("mean", mean), ("scale", scale)):
@@ -70,12 +98,15 @@ def read_network(path: Path) -> SavedNetwork:
             )
     if not (scale > 0.0).all():
         raise EngineError(f"{path} scales an input by {scale.min():g}, expected more than zero.")
+    if not (np.isfinite(target_mean) and 0.0 < target_scale < np.inf):
+        raise EngineError(f"{path} scales its target by {target_scale:g} from {target_mean:g}.")
     if names and len(names) != params.network.outputs:
         raise EngineError(
             f"{path} names {len(names)} classes, but its network has {params.network.outputs} "
             "outputs."
         )
-    return SavedNetwork(params, mean, scale, names, str(about.get("title", "")), is_scaled=True)
+    title = str(about.get("title", ""))
+    return SavedNetwork(params, mean, scale, names, title, True, target_mean, target_scale)
 
 
 def _about(settings: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Judge the engine: `python -m golden` prints every proof, and fails if one is out of tolerance."""
 
 import argparse
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,12 +13,16 @@ def main(arguments: Sequence[str] | None = None, backends: Mapping[str, Any] | N
     options = _parser().parse_args(arguments)
     try:  # torch and the kernels, which a typo need not wait for
         from golden import command
+
+        return command.judge(options, command.BACKENDS if backends is None else backends)
     except ImportError as error:
         if error.name is not None:
             raise
         print(f"Error: {error}")  # an adapter says what it needs
         return 2
-    return command.judge(options, command.BACKENDS if backends is None else backends)
+    except KeyboardInterrupt:
+        print("Stopped.")
+        return 128 + signal.SIGINT
 
 
 def _whole(text: str, least: int) -> int:

@@ -1,5 +1,6 @@
 """Run a command of Settle by its short name: `settle parity` is `python -m experiments.parity`."""
 
+import signal
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -28,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     known = commands()
     if name not in (*known, DOCTOR):
-        near = get_close_matches(name, (*known, DOCTOR), 1)
+        names = ("--help", "--version") if name.startswith("-") else (*known, DOCTOR)
+        near = get_close_matches(name, names, 1)
         meant = f"did you mean {near[0]}?" if near else "settle --help lists them."
         return _refused(f"there is no command {name!r}; {meant}")
     hidden = hidden_packages()
@@ -45,6 +47,9 @@ def _run(module: str, name: str, options: list[str]) -> int:
         with packages_needed():
             command = import_module(module)
         code: int = command.main(options)
+    except KeyboardInterrupt:  # of a command that leaves it to others
+        print("Stopped.")
+        return 128 + signal.SIGINT
     finally:
         sys.argv = before
     return code

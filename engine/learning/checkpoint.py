@@ -82,12 +82,13 @@ def load(path: Path | str) -> tuple[Params, Run | None, str]:
         raise CheckpointError(f"there is no file {path}.")
     try:
         arrays = read_arrays(path)
-        for name in ("head", "theta"):
-            if name not in arrays:
-                raise ValueError(f"it has no array '{name}'")
+        if "head" not in arrays:
+            raise CheckpointError(f"{path} is no Settle checkpoint: it holds {_listed(arrays)}.")
         head = json.loads(str(arrays.pop("head")))
         if head["format"] != FORMAT:
             raise CheckpointError(f"{path} has format '{head['format']}', expected '{FORMAT}'.")
+        if "theta" not in arrays:
+            raise ValueError("it has no array 'theta'")
         params = Params(network_from(head["network"]), arrays["theta"])
         params.check()
         return params, _run(head.get("run"), arrays, params), str(head["settings"])
@@ -97,6 +98,12 @@ def load(path: Path | str) -> tuple[Params, Run | None, str]:
         raise CheckpointError(
             f"{path} is not a whole Settle checkpoint: {reason(error)}."
         ) from None
+
+
+def _listed(arrays: dict[str, Any]) -> str:
+    """Name the arrays of a file, or the first of many."""
+    names = [repr(name) for name in arrays]
+    return ", ".join(names[:5]) + (" and others" if len(names) > 5 else "") if names else "nothing"
 
 
 def check_place(path: Path | str) -> None:

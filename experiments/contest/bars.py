@@ -29,23 +29,23 @@ def draw_gaps(roster: Roster, summary: ContestSummary) -> Figure | None:
         return None
     figure = Figure(figsize=(3 * PANEL_WIDTH, 0.62 * len(tasks) + 1.2), layout="constrained")
     axes = figure.subplots()
+    named = {task.metric: None for task in tasks}
+    times = 1 if named.keys() == {R2.name} else 100  # the tables have R² as it is
     for row, task in enumerate(tasks):
-        margin = 100 * next(iter(task.judgements.values())).comparison.margin
+        margin = times * next(iter(task.judgements.values())).comparison.margin
         axes.add_patch(Rectangle((-margin, row - 0.36), 2 * margin, 0.72, color=GRID, zorder=0.5))
         for name, judged in task.judgements.items():
             shift = 0.28 * (roster.eqprop.index(name) - (len(roster.eqprop) - 1) / 2)
             case, y, colour = judged.comparison, row + shift, roster.looks[name].colour
             if case.seeds > 1:
                 low, high = case.interval
-                axes.plot([100 * low, 100 * high], [y, y], color=colour, linewidth=2.2)
-            axes.plot(100 * case.difference, y, "o", color=colour, markersize=6.5)
+                axes.plot([times * low, times * high], [y, y], color=colour, linewidth=2.2)
+            axes.plot(times * case.difference, y, "o", color=colour, markersize=6.5)
     axes.axvline(0.0, color=SOFT, linewidth=0.8)
     axes.set_yticks(range(len(tasks)), [wrapped(task.title) for task in tasks])
     axes.set_ylim(len(tasks) - 0.45, -0.55)
-    named = {task.metric: None for task in tasks}
-    units = "; ".join(
-        {R2.name: "hundredths of R²"}.get(name, "percentage points") for name in named
-    )
+    of_r2 = "R²" if times == 1 else "hundredths of R²"
+    units = "; ".join({R2.name: of_r2}.get(name, "percentage points") for name in named)
     axes.set_xlabel(f"EqProp minus {roster.rival_title} ({units})")
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)

@@ -1,13 +1,19 @@
 """Where contestants may compute, by name and without what computes there."""
 
 import argparse
+from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
-from experiments.options import FIRST_SEED, present_path, seed_count
+from experiments.options import FIRST_SEED, meant, present_path, seed_count, shortened
+from experiments.source import field_names
 
 COMPILED = "compiled"
 """In place of a torch device: the kernels of the engine."""
 DEVICES = ("cpu", "cuda", "mps")
+
+FIXED = ("data", "device")
+"""Settings that have an option of their own, or none."""
 
 AUTO = "auto"
 MOST_SEEDS = 30
@@ -44,10 +50,32 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=DEVICES, help=text)
 
 
-def add_settings(parser: argparse.ArgumentParser) -> None:
-    """Declare what changes settings, and what keeps the networks that they lead to."""
+def add_settings(parser: argparse.ArgumentParser, path: Path, owner: str) -> None:
+    """Declare what changes settings, and what keeps the networks that they lead to.
+
+    The settings are the fields of the class `owner` in the file `path`, which is not imported.
+    """
     add = parser.add_argument
     text = "change settings of all contestants, such as lr=0.01"
-    add("--set", nargs="+", action="extend", metavar="KEY=VALUE", help=text)
+    key = _assignment(lambda: [name for name in field_names(path, owner) if name not in FIXED])
+    add("--set", nargs="+", action="extend", type=key, metavar="KEY=VALUE", help=text)
     add("--settings", type=present_path, metavar="FILE", help="settings as --tune wrote them")
     add("--save-weights", action="store_true", help="keep each network in the folder, as .npz")
+
+
+def _assignment(names: Callable[[], list[str]]) -> Callable[[str], str]:
+    """Return a reader of `key=value` that knows the keys; values are read with their settings."""
+
+    def read(text: str) -> str:
+        key, equals, _ = text.partition("=")
+        if not equals:
+            raise argparse.ArgumentTypeError(f"'{shortened(text)}' is no KEY=VALUE")
+        known = names()
+        if key.strip() not in known:
+            listed = f"known: {', '.join(known)}{meant(key.strip(), known)}"
+            raise argparse.ArgumentTypeError(
+                f"there is no setting '{shortened(key.strip())}'; {listed}"
+            )
+        return text
+
+    return read

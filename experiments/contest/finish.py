@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,6 +39,12 @@ def keeping(job: AnyJob, options: argparse.Namespace) -> AnyJob:
         return job
     path = (options.out / NETWORKS / f"{job.key}.npz").absolute()  # for workers elsewhere
     return replace(job, weights=path)  # type: ignore[type-var]
+
+
+def say_networks(options: argparse.Namespace, console: Console) -> None:
+    """Say where the networks are, if they were kept."""
+    if options.save_weights:
+        console.print(f"The networks: {options.out / NETWORKS}", soft_wrap=True)
 
 
 def workers_for(options: argparse.Namespace) -> int:
@@ -84,10 +91,23 @@ def _run(todo: Sequence[AnyJob], total: int, crew: Crew) -> Iterator[tuple[AnyJo
             said.print(job.task.note, soft_wrap=True)
     crew.prepare()
     live = crew.out / "live"
-    for note in live.glob("*.json"):
-        note.unlink()
+    _clear(live)
     table = LiveTable(crew.console, live, total, total - len(todo))
-    with table.shown() as count:
-        for job, record in run_jobs(todo, live, crew.workers, crew.scheduler):
-            count(job)
-            yield job, record
+    try:
+        with (
+            table.shown() as count,
+            closing(run_jobs(todo, live, crew.workers, crew.scheduler)) as pairs,
+        ):
+            for job, record in pairs:
+                count(job)
+                yield job, record
+    finally:
+        _clear(live)
+
+
+def _clear(live: Path) -> None:
+    """Remove the notes of runs that are not under way, and their folder."""
+    for note in live.glob("*.json"):
+        note.unlink(missing_ok=True)
+    with suppress(OSError):  # it is not there, or holds what is none of ours
+        live.rmdir()

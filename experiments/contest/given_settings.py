@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 
 from engine.errors import EngineError
 from experiments.assignments import assigned, split_assignment
+from experiments.contest.choices import FIXED
 from experiments.contest.jobs import JobSettings, TrainingJob
 
-FIXED = ("data", "device")
-"""Settings that have an option of their own, or none."""
 LARGEST_FILE = 1 << 24
 
 Settings = TypeVar("Settings", bound=JobSettings)
@@ -114,6 +113,8 @@ def given_settings(
     if options.tune:
         if options.save_weights:
             raise EngineError("--save-weights and --tune: tuning keeps no network.")
+        if options.seeds:
+            raise EngineError("--seeds and --tune: tuning has seeds of its own, never reported.")
         if options.settings:
             raise EngineError("--settings and --tune: one uses settings, the other chooses them.")
         given.refuse(tuned, "--tune chooses it")

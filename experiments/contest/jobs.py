@@ -1,7 +1,7 @@
 """Trainings as jobs: what all of them can say of themselves, and how many run at once."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -70,7 +70,7 @@ AnyJob = TypeVar("AnyJob", bound=TrainingJob)
 
 def run_jobs(
     jobs: Sequence[AnyJob], live: Path, workers: int, scheduler: str | None = None
-) -> Iterator[tuple[AnyJob, Record]]:
+) -> Generator[tuple[AnyJob, Record], None, None]:
     """Yield each job with its record as soon as it is done, in any order.
 
     Each run is single threaded and seeded, so the records do not depend on the workers. Workers

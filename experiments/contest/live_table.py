@@ -58,7 +58,7 @@ class LiveTable:
         elapsed = time.perf_counter() - self._began
         remaining = f", about {elapsed / fresh * left / 60:.1f} min left" if fresh else ""
         table = Table(title=f"{self._done} of {self._total} runs done{remaining}")
-        for name in ("run", "epoch", "accuracy"):
+        for name in ("run", "epoch", "test score"):
             table.add_column(name)
         for name, state in self._notes():
             epoch = f"{state['epoch']} of {state['of']}"

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure as Drawing
 
 from experiments.contest.bars import draw_accuracies, draw_gaps, draw_seconds
 from experiments.contest.curves import draw_cosines, draw_learning_curves, draw_steps
+from experiments.contest.metrics import R2
 from experiments.contest.roster import Roster
 from experiments.contest.runs import Runs
 from experiments.contest.summary import ContestSummary
@@ -25,6 +26,9 @@ class Plot:
     draw: Callable[[Roster, ContestSummary, Runs], Drawing | None]
 
 
+GOAL_LINE = "The dotted line is the goal for EqProp. "
+"""Left out of a caption where no task has a goal."""
+
 PLOTS = (
     Plot(
         "gap",
@@ -36,8 +40,8 @@ PLOTS = (
     Plot(
         "accuracy",
         "Accuracy on the test part",
-        "Mean and 95 % confidence interval (Student's t); small dots are the seeds. The dotted "
-        "line is the goal for EqProp. Each panel has its own range.",
+        "Mean and 95 % confidence interval (Student's t); small dots are the seeds. "
+        f"{GOAL_LINE}Each panel has its own range.",
         lambda roster, summary, runs: draw_accuracies(roster, summary),
     ),
     Plot(
@@ -82,5 +86,15 @@ def draw_plots(
         for plot in (*PLOTS, *more):
             drawing = plot.draw(roster, summary, runs) if runs else None
             if drawing is not None:
-                pictures.append(take_picture(plot.name, plot.title, plot.caption, drawing))
+                title, caption = (_fitting(t, roster, summary) for t in (plot.title, plot.caption))
+                pictures.append(take_picture(plot.name, title, caption, drawing))
     return pictures
+
+
+def _fitting(text: str, roster: Roster, summary: ContestSummary) -> str:
+    """Return a text without goals where there are none, and about R² where that is the score."""
+    if not any(task.name in roster.goals for task in summary.tasks):
+        text = text.replace(GOAL_LINE, "")
+    if {task.metric for task in summary.tasks} == {R2.name}:
+        text = text.replace("Accuracy", "R²").replace("accuracy", "R²")
+    return text

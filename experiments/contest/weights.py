@@ -2,7 +2,7 @@
 
 A network that relaxes is a checkpoint of the engine (`engine.learning.checkpoint.load`), a module
 of torch one array for each of its parameters. Both say in the text `settings` what was trained,
-and how its inputs were normalised: `x = (raw - mean) / scale`.
+and how its inputs were normalised: `x = (raw - mean) / scale`; targets that are numbers, too.
 """
 
 import io
@@ -19,10 +19,8 @@ from engine.learning import checkpoint
 from engine.model.params import Params
 from experiments.contest.jobs import TrainingJob
 from experiments.records import write_bytes
+from experiments.saved_network import FEED_FORWARD
 from experiments.tasks import Split
-
-FORMAT = "settle feed-forward 1"
-"""Of a file that the engine has no network for."""
 
 Weights = Params | Mapping[str, npt.NDArray[Any]]
 
@@ -36,7 +34,7 @@ def save_weights(job: TrainingJob, weights: Weights, split: Split) -> None:
     if isinstance(weights, Params):
         checkpoint.save(path, weights, settings=about)
         return
-    content, head = io.BytesIO(), json.dumps({"format": FORMAT, "settings": about})
+    content, head = io.BytesIO(), json.dumps({"format": FEED_FORWARD, "settings": about})
     np.savez(content, allow_pickle=False, head=np.array(head), **weights)
     write_bytes(path, content.getvalue())
 
@@ -53,6 +51,7 @@ def are_saved(job: TrainingJob) -> bool:
 
 
 def _about(job: TrainingJob, split: Split) -> dict[str, Any]:
+    target = {"target_mean": split.y_mean, "target_scale": split.y_scale}
     return {
         "task": job.task.name,
         "title": job.task.title,
@@ -62,4 +61,5 @@ def _about(job: TrainingJob, split: Split) -> dict[str, Any]:
         "settings": job.settings.as_dict(),
         "mean": split.mean.tolist(),
         "scale": split.scale.tolist(),
+        **(target if job.task.continuous else {}),
     }

@@ -87,10 +87,8 @@ def _batch(saved: SavedNetwork, samples: Samples, count: int) -> tuple[FloatArra
     reading = network.reading
     if reading is not None and reading.link is not None:
         labels = saved.places(labels)
-    elif labels.dtype.kind not in "biuf":
-        raise EngineError(f"the label {labels[0]!r} is no number, which this network predicts.")
     else:
-        labels = labels.astype(np.float64)[:, None]
+        labels = saved.targets(labels)
     x = saved.inputs(samples.x[:count])
     return x, targets_of(network, labels, saved.params.theta.dtype)
 

@@ -11,6 +11,7 @@ first one stopped.
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from experiments.contest.choices import SeedCount, add_device, add_seed_count, add_settings
 from experiments.options import (
@@ -44,7 +45,8 @@ def _shorten(options: argparse.Namespace) -> None:
     """Leave out what takes longer than a minute, where nothing else is said."""
     if options.tasks is None and options.data is None:
         options.tasks = list(QUICK_TASKS)
-    options.seeds = options.seeds or SeedCount(QUICK_SEEDS)
+    if not options.tune:  # which has seeds of its own
+        options.seeds = options.seeds or SeedCount(QUICK_SEEDS)
     options.no_controls = True
 
 
@@ -60,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--margin", type=fraction, metavar="M", help=text)
     add_seed_count(parser, "as many as fit five minutes, by task")
     add("--epochs", type=positive, metavar="N", help="epochs in place of the tuned budget")
-    add_settings(parser)
+    add_settings(parser, Path(__file__).with_name("settings.py"), "ParitySettings")
     add_device(parser)
     add("--quick", action="store_true", help="digits, three seeds, no controls: under a minute")
     add("--no-controls", action="store_true", help="leave the four controls out")

@@ -8,6 +8,7 @@ from experiments.contest.method_tables import (
     settings_table,
     training_table,
 )
+from experiments.contest.metrics import R2
 from experiments.contest.report_content import (
     lead_sentences,
     missing_runs,
@@ -54,7 +55,7 @@ def build_document(
         section("Circuits", circuits_table(summary)),
         section("Missing", *missing_runs(summary)),
         section("Statistics", *statistics(roster, summary)),
-        section("Accuracy", figures.get("accuracy"), figures.get("learning_curves")),
+        section(_scored(summary), figures.get("accuracy"), figures.get("learning_curves")),
         section("Controls", controls_table(summary)),
         section("Policies", returns_table(summary)),
         section(
@@ -69,6 +70,11 @@ def build_document(
     )
     filled = tuple(section for section in sections if section.blocks)
     return Document(roster.title, tuple(lead_sentences(roster, summary)), filled)
+
+
+def _scored(summary: ContestSummary) -> str:
+    """Return what the runs are scored by."""
+    return "R²" if {task.metric for task in summary.tasks} == {R2.name} else "Accuracy"
 
 
 def _method(

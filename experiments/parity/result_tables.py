@@ -46,8 +46,13 @@ def headline_table(summary: ContestSummary) -> Table:
     )
 
 
-def controls_table(summary: ContestSummary) -> Table:
-    """Put EqProp beside the same network with a part of the learning taken away."""
+def controls_table(summary: ContestSummary) -> Table | None:
+    """Put EqProp beside the same network with a part of the learning taken away.
+
+    `None` if no control ran.
+    """
+    if not any(name in task.results for task in summary.tasks for name in CONTROLS):
+        return None
     rows = tuple(
         (
             task.title,

@@ -4,6 +4,7 @@ import argparse
 import csv
 import io
 
+import numpy as np
 from rich.console import Console
 
 from engine.arrays import FloatArray, IntArray
@@ -28,11 +29,13 @@ def run(options: argparse.Namespace) -> int:
     def work() -> int:
         saved = read_network(options.network)
         samples = read_samples(options.data, saved.params.network.inputs, options.label)
-        right = _places(saved, samples)
-        prepare_output(options.out.parent, options.out.name)
+        right, targets = _places(saved, samples), _targets(saved, samples)
+        _check_out(options)
         outputs = Predictor(NumbaBackend(saved.params.network, saved.params)).predict_outputs(
             saved.inputs(samples.x)
         )
+        if not _has_classes(saved):
+            outputs = saved.numbers(outputs)
         header, rows = _table(saved, samples, outputs, options.probabilities)
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([header, *rows])
@@ -43,6 +46,9 @@ def run(options: argparse.Namespace) -> int:
         if right is not None:
             share = float((outputs.argmax(1) == right).mean())
             console.print(f"{share:.2%} of {len(rows):,} samples are right.")
+        if targets is not None and np.ptp(targets) > 0.0:
+            r2 = 1.0 - ((targets - outputs) ** 2).sum() / ((targets - targets.mean()) ** 2).sum()
+            console.print(f"R² over {len(rows):,} samples: {r2:.3f}")
         console.print(f"All of them: {options.out}", soft_wrap=True)
         return 0
 
@@ -54,7 +60,9 @@ def _table(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns, and a row for each sample."""
     if not _has_classes(saved):
-        header = ["sample", *(f"output_{j + 1}" for j in range(outputs.shape[1]))]
+        several = outputs.shape[1] > 1
+        names = [f"output_{j + 1}" for j in range(outputs.shape[1])] if several else ["predicted"]
+        header = ["sample", *names]
         answers = [[f"{value:.9g}" for value in row] for row in outputs]
     else:
         header, best = ["sample", "predicted", "probability"], outputs.argmax(1)
@@ -76,6 +84,21 @@ def _places(saved: SavedNetwork, samples: Samples) -> IntArray | None:
     if samples.y is None or not _has_classes(saved):
         return None
     return saved.places(samples.y)
+
+
+def _targets(saved: SavedNetwork, samples: Samples) -> FloatArray | None:
+    """Return the numbers that are right `(samples, 1)`; `None` where there are none, or several."""
+    if samples.y is None or _has_classes(saved) or saved.params.network.outputs > 1:
+        return None
+    return saved.numbers(saved.targets(samples.y))
+
+
+def _check_out(options: argparse.Namespace) -> None:
+    """Refuse a place for the answers that cannot be written, or that one of the inputs has."""
+    for path in (options.network, options.data):
+        if options.out.exists() and options.out.samefile(path):
+            raise TaskError(f"--out {options.out} would overwrite {path}: name another file.")
+    prepare_output(options.out.parent, options.out.name)
 
 
 def _print_first(console: Console, header: list[str], rows: list[list[str]]) -> None:

@@ -18,6 +18,8 @@ LABELS = frozenset({"label", "labels", "class", "target", "y"})
 """Names by which a column is the label wherever it stands, in lower case."""
 INDICES = frozenset({"", "id", "index", "row", "unnamed: 0"})
 """Names of a first column that only numbers the rows, in lower case."""
+TRUTHS = {"true": 1.0, "false": 0.0}
+"""What a column of truths holds, in lower case."""
 FEW = 20
 """Values of a column that may well be classes."""
 
@@ -62,6 +64,7 @@ def labelled_numbers(columns: Columns, label: str | None = None) -> LabelledNumb
             f"{columns.path} has one column, expected inputs and a label, between which stands a "
             "comma, a semicolon or a tab."
         )
+    _check_names(columns)
     chosen = _find_label(columns, width) if label is None else _named_label(columns, width, label)
     index = width > 2 and chosen != 0 and _is_index(columns)
     inputs = [j for j in range(int(index), width) if j != chosen]
@@ -70,10 +73,32 @@ def labelled_numbers(columns: Columns, label: str | None = None) -> LabelledNumb
         if text.lower() in NO_LABEL:
             raise TaskError(f"{columns.path} has no label for sample {row + 1}.")
     return LabelledNumbers(
-        np.column_stack([_numbers(columns, j) for j in inputs]),
+        np.column_stack([_numbers(columns, j, _doubt(columns, chosen, label)) for j in inputs]),
         _plain_labels(labels),
         columns.names[chosen] if columns.names else f"column {chosen + 1}",
         f"{columns.called(0)} left out, since it numbers the samples" if index else "",
+    )
+
+
+def _check_names(columns: Columns) -> None:
+    """Refuse two columns of one name: nobody could say which of them is meant."""
+    name, times = (
+        Counter(filter(None, columns.names)).most_common(1)[0] if columns.names else ("", 1)
+    )
+    if times > 1:
+        places = [str(j + 1) for j, other in enumerate(columns.names) if other == name]
+        raise TaskError(
+            f"{columns.path} has {times} columns called {name!r}, columns {', '.join(places)}: "
+            "give each a name of its own, or leave the others out."
+        )
+
+
+def _doubt(columns: Columns, chosen: int, label: str | None) -> str:
+    """Say which column was taken for the label, where nobody named it."""
+    return (
+        ""
+        if label
+        else f"; the label is taken from {columns.called(chosen)}, unless --label says otherwise"
     )
 
 
@@ -120,7 +145,7 @@ def _named_label(columns: Columns, width: int, label: str) -> int:
     listed = ", ".join(columns.names)
     raise TaskError(
         f"{columns.path} has no column {label!r}; its columns: {listed}"
-        f"{meant(label, columns.names)}."
+        f"{meant(label, columns.names) or '.'}"
     )
 
 
@@ -129,7 +154,7 @@ def _find_label(columns: Columns, width: int) -> int:
     named = [j for j, name in enumerate(columns.names) if name.lower() in LABELS]
     if len(named) == 1:
         return named[0]
-    texts = [j for j in range(width) if not any(map(_is_number, columns.texts(j)))]
+    texts = [j for j in range(width) if not any(map(_is_number_or_truth, columns.texts(j)))]
     if len(texts) == 1:
         return texts[0]
     last = width - 1
@@ -145,9 +170,10 @@ def _find_label(columns: Columns, width: int) -> int:
 
 
 def _may_be_classes(columns: Columns, column: int) -> bool:
-    """Tell whether a column has few values, all of them whole numbers."""
+    """Tell whether a column has few values, all of them whole numbers or truths."""
     values = set(columns.texts(column))
-    return len(values) <= min(FEW, len(columns.rows) // 2) and all(map(_is_integer, values))
+    few = len(values) <= min(FEW, len(columns.rows) // 2)
+    return few and all(_is_integer(text) or text.lower() in TRUTHS for text in values)
 
 
 def _is_index(columns: Columns) -> bool:
@@ -168,9 +194,11 @@ def _counts(cells: Sequence[str]) -> bool:
     ) and bool(cells)
 
 
-def _numbers(columns: Columns, column: int) -> FloatArray:
-    """Return a column of numbers, or name its first cell that is none."""
+def _numbers(columns: Columns, column: int, doubt: str = "") -> FloatArray:
+    """Return a column of numbers or truths, or name its first cell that is neither."""
     texts = columns.texts(column)
+    if {text.lower() for text in texts} <= TRUTHS.keys():
+        return np.array([TRUTHS[text.lower()] for text in texts])
     lacking = [k for k, text in enumerate(texts) if text.lower() in MISSING]
     if lacking:
         many = f" (nor in {len(lacking) - 1} more of its cells)" if len(lacking) > 1 else ""
@@ -184,7 +212,7 @@ def _numbers(columns: Columns, column: int) -> FloatArray:
         row = next(k for k, text in enumerate(texts) if not _is_number(text))
         raise TaskError(
             f"{columns.path} holds {texts[row]!r} in line {columns.lines[row]}, "
-            f"{columns.called(column)}, not a number."
+            f"{columns.called(column)}, not a number{doubt}."
         ) from None
 
 
@@ -211,6 +239,10 @@ def _is_number(text: str) -> bool:
         return False
 
 
+def _is_number_or_truth(text: str) -> bool:
+    return _is_number(text) or text.lower() in TRUTHS
+
+
 def _is_integer(text: str) -> bool:
     return text.lstrip("+-").isdecimal()
 
@@ -220,4 +252,5 @@ def same_width(path: Path, rows: Sequence[Sequence[str]], lines: Sequence[int]) 
     width = Counter(map(len, rows)).most_common(1)[0][0]
     for row, line in zip(rows, lines, strict=True):
         if len(row) != width:
-            raise TaskError(f"{path} has {len(row)} columns in line {line}, expected {width}.")
+            cells = "1 column" if len(row) == 1 else f"{len(row)} columns"
+            raise TaskError(f"{path} has {cells} in line {line}, expected {width}.")

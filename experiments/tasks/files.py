@@ -1,8 +1,11 @@
 """A user's own data as a task: arrays from `.npz`, or a table from CSV or Parquet."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from experiments.tasks.columns import LabelledNumbers, labelled_numbers
 from experiments.tasks.number_table import (
@@ -19,6 +22,7 @@ from experiments.tasks.number_table import (
 from experiments.tasks.table_files import read_csv, read_parquet
 from experiments.tasks.task import (
     Image,
+    Part,
     RawArray,
     Split,
     Task,
@@ -100,9 +104,23 @@ def load_table(table: NumberTable, seed: int, per_feature: bool = True) -> Split
         parts = (*held_out(table.x, table.y, seed, 0.2, by_class), table.test)
         cut = f"the test part of the file, {how}80/20 of the rest"
     samples = len(table.x) + (len(table.test[0]) if table.test else 0)
-    return normalised_split(
+    split = normalised_split(
         *parts, per_feature=per_feature, description=f"{samples:,} {what}, {cut}"
     )
+    if not by_class:
+        _check_spread(split, parts, seed)
+    return split
+
+
+def _check_spread(split: Split, parts: Sequence[Part], seed: int) -> None:
+    """Refuse parts of which all targets are equal: no prediction explains what does not vary."""
+    targets = (split.y_train, split.y_valid, split.y_test)
+    for name, y, raw in zip(("training", "validation", "test"), targets, parts, strict=True):
+        if np.ptp(y) == 0.0:
+            raise TaskError(
+                f"all {len(y)} targets of the {name} part with seed {seed} are "
+                f"{float(raw[1][0]):g}, so R² says nothing: bring samples that vary more."
+            )
 
 
 def _read(path: Path, label: str | None) -> _Found:
@@ -153,6 +171,8 @@ def _read_npz(path: Path, label: str | None) -> _Found:
 def _as_task(path: Path, found: _Found, target: Target | None) -> Task:
     image = _image_of(found.x)
     x, y = checked_inputs(path, "", found.x), checked_labels(path, "", found.x, found.y)
+    if (x == x[0]).all():
+        raise TaskError(f"{path} has the same inputs in every sample: nothing can be learned.")
     kind = kind_of(path, y) if target is None else target
     test = None
     if found.x_test is not None and found.y_test is not None:

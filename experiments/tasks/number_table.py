@@ -19,6 +19,9 @@ SAMPLES_PER_CLASS = 5
 FEWEST_NUMBERS = 20
 """Samples of a target that is a number; each part then has some to tell a spread from."""
 
+LARGEST = 1e30
+"""Of labels that are numbers, in size: their squares are summed in single precision."""
+
 MISSING = ("", "nan")
 """Texts that stand for a label that is not there, in lower case."""
 
@@ -65,29 +68,42 @@ def checked_labels(path: Path, part: str, x: RawArray, y: RawArray) -> RawArray:
         raise TaskError(f"{path} has {part}labels of shape {y.shape}, expected ({len(x)},).")
     if flat.dtype.kind not in "biufU":
         raise TaskError(f"{path} has {part}labels of type {y.dtype}, expected numbers or text.")
-    absent = np.flatnonzero(
-        np.isin(np.char.lower(flat), MISSING) if flat.dtype.kind == "U" else ~np.isfinite(flat)
-    )
+    is_text = flat.dtype.kind == "U"
+    absent = np.flatnonzero(np.isin(np.char.lower(flat), MISSING) if is_text else np.isnan(flat))
     if absent.size:
         raise TaskError(f"{path} has no label for {part}sample {absent[0] + 1}.")
+    if not is_text:
+        beyond = np.flatnonzero(np.abs(flat.astype(np.float64)) > LARGEST)
+        if beyond.size:
+            raise TaskError(
+                f"{path} has the label {flat[beyond[0]]:g} for {part}sample {beyond[0] + 1}, "
+                f"expected at most {LARGEST:g} in size."
+            )
     return flat
 
 
 def _is_continuous(y: RawArray) -> bool:
-    """Tell whether fractions have more values than there may be classes."""
+    """Tell whether numbers have more values than there may be classes."""
     return len(np.unique(y)) > min(FEW, len(y) // 2)
 
 
 def kind_of(path: Path, y: RawArray) -> Target:
     """Tell classes from numbers to be predicted, or ask."""
-    if y.dtype.kind != "f":
-        return CLASSES
-    if _is_continuous(y):
-        return REGRESSION
-    if (y == np.round(y)).all():
+    values, counts = np.unique(y, return_counts=True)
+    if y.dtype.kind == "f":
+        if _is_continuous(y):
+            return REGRESSION
+        kind = "fractions"
+        clear = len(values) < 2 or (y == np.round(y)).all()
+    else:
+        kind = "whole numbers"
+        clear = (
+            y.dtype.kind not in "iu" or not _is_continuous(y) or min(counts) >= SAMPLES_PER_CLASS
+        )
+    if clear:
         return CLASSES
     raise TaskError(
-        f"{path} has labels of {len(np.unique(y))} different fractions, such as {y[0]:g}: are they "
+        f"{path} has labels of {len(values)} different {kind}, such as {y[0]:g}: are they "
         "classes or numbers to be predicted? Say --target classes or --target regression."
     )
 

@@ -12,6 +12,8 @@ from experiments.tasks.task import TaskError
 SEPARATORS = ("\t", ";")
 """What separates cells if it stands in each of the first lines; else it is the comma."""
 LOOKED_AT = 20
+NOTHING = ("nan", "NaT", "<NA>")
+"""How pandas writes a number, a time and anything else that is missing."""
 
 
 def read_csv(path: Path) -> Columns:
@@ -19,11 +21,20 @@ def read_csv(path: Path) -> Columns:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             text = file.read()
-        separator = _separator(text)
-        lines = csv.reader(text.splitlines(keepends=True), delimiter=separator)
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{error.object[error.start]:02x} at {error.start:,}"
+        raise TaskError(
+            f"{path} is not readable CSV: {byte} is no text in UTF-8, in which it has to be saved."
+        ) from None
+    separator = _separator(text)
+    lines = csv.reader(text.splitlines(keepends=True), delimiter=separator, strict=True)
+    try:
         found = [(lines.line_num, row) for row in lines if any(cell.strip() for cell in row)]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise TaskError(f"{path} is not readable CSV: {error}.") from None
+    except csv.Error as error:
+        why = "a quotation mark is opened and not closed" if "end of data" in str(error) else error
+        raise TaskError(
+            f"{path} is not readable CSV: up to line {lines.line_num}, {why}."
+        ) from None
     if not found:
         raise TaskError(f"{path} holds no samples.")
     numbers, rows = zip(*found, strict=True)
@@ -90,6 +101,6 @@ def _has_point(cell: str) -> bool:
 
 def _text(value: Any) -> str:
     """Return a value as CSV would have it: nothing for what is missing, 0 or 1 for a truth."""
-    if value is None or value != value:
+    if value is None or (not isinstance(value, str) and str(value) in NOTHING):
         return ""
     return str(int(value)) if isinstance(value, bool) else str(value)

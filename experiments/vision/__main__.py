@@ -9,6 +9,7 @@ goes on where the first one stopped.
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from experiments.contest.choices import add_device, add_seed_count, add_settings
 from experiments.options import (
@@ -45,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     add_device(parser)
     add_seed_count(parser, "3")
     add("--epochs", type=positive, metavar="N", help="epochs in place of those of the settings")
-    add_settings(parser)
+    add_settings(parser, Path(__file__).with_name("settings.py"), "VisionSettings")
     add_out(parser, "results/vision")
     add("--fresh", action="store_true", help="repeat runs that are already in the folder")
     add_workers(parser, "runs")

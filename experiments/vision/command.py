@@ -13,7 +13,7 @@ from rich.console import Console
 
 from adapters.torch_arrays import pick_device
 from engine.errors import EngineError
-from experiments.contest.finish import KEPT, Crew, finish, keeping, workers_for
+from experiments.contest.finish import KEPT, Crew, finish, keeping, say_networks, workers_for
 from experiments.contest.given_settings import GivenSettings, check_jobs, given_settings
 from experiments.contest.grid import print_chosen
 from experiments.contest.looks import looks_at, run_looks
@@ -79,6 +79,7 @@ def compare(options: argparse.Namespace, command: str, console: Console) -> None
     summary = write_report(records, options.out, command, describe_machine(), len(looks))
     print_summary(records, summary, console)
     console.print(f"The whole report: {options.out / 'report.html'}", soft_wrap=True)
+    say_networks(options, console)
     console.print(f"The table for a README: {options.out / TABLE}", soft_wrap=True)
 
 

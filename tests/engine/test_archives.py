@@ -193,5 +193,5 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     file = io.BytesIO()
     np.save(file, np.array([None], dtype=object), allow_pickle=True)
     path = _zip(tmp_path / "file", {"x.npy": file.getvalue()})
-    with pytest.raises(ArchiveError, match="allow_pickle=False"):
+    with pytest.raises(ArchiveError, match="holds Python objects"):
         read_arrays(path)

@@ -127,7 +127,7 @@ def test_a_wider_grid_does_only_what_is_new(
         (["seed=1,2"], "--sweep seed: there is no such setting; known"),
         (["weigth_bits=4"], "did you mean weight_bits?"),
         (["weight_bits=4,99"], "--sweep at weight_bits 99: the digital substrate has weight_bits"),
-        (["weight_bits=4,x"], "digital.weight_bits: 'x' is no whole number."),
+        (["weight_bits=4,x"], "at weight_bits x: digital.weight_bits: 'x' is no whole number."),
         (["epochs=0"], "epochs is 0, expected at least 1"),
         ([f"weight_bits={','.join(map(str, range(2, 25)))}",
           f"table_bits={','.join(map(str, range(2, 21)))}"], "--sweep has 437 points"),

@@ -100,6 +100,7 @@ def test_a_training_that_was_ended_goes_on(number, started, tmp_path, monkeypatc
         about, *told = errors.splitlines()
         assert about.startswith("points.csv: 80 samples")
         assert all(line.endswith(" is done") for line in told)
+        assert not (out / "live").exists()
     assert is_gone(process)
     kept = {path: path.read_bytes() for path in out.glob("runs/*.json")}
     first = [path for path in kept if path.stem.endswith("-42")]

@@ -43,6 +43,8 @@ def test_a_researcher_compares_on_a_table_of_her_own_and_uses_what_was_trained(
     assert "150 samples" in printed
     assert "species" in printed
     assert "Missing: Tasks" not in printed
+    assert "learning taken away" not in printed  # a table of controls, of which none ran
+    assert "The networks: out/networks" in printed
     found = json.loads((place / "out" / "results.json").read_text(encoding="utf-8"))
     assert found["command"].endswith("--out out") if "command" in found else found
     network = next((place / "out" / "networks").glob("*eqprop_looped-42.npz"))

@@ -1,12 +1,15 @@
 """The `settle` command: it finds, lists and runs commands, and says what is wrong in a sentence."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import golden.__main__ as golden
 import settle.__main__ as command
+from experiments.requirements import packages_needed
 from settle import doctor
 from settle.commands import commands, summary
 from settle.packages import PACKAGES, ROOT, hidden_packages
@@ -55,7 +58,10 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize(
     ("typed", "said"),
-    [("partiy", "did you mean parity?"), ("docter", "did you mean doctor?"), ("qqq", "lists them")],
+    [
+        *(("partiy", "did you mean parity?"), ("docter", "did you mean doctor?")),
+        *(("--verison", "did you mean --version?"), ("qqq", "lists them")),
+    ],
 )
 def test_an_unknown_command_is_one_sentence(
     typed: str, said: str, capsys: pytest.CaptureFixture[str]
@@ -76,6 +82,24 @@ def test_the_help_of_a_command_calls_it_as_it_was_called(
         command.main([name, "--help"])
     assert capsys.readouterr().out.startswith(f"usage: settle {name} ")
     assert sys.argv == before
+
+
+def interrupt(*_: object) -> int:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_is_one_line_while_a_command_is_imported_and_where_it_minds_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "main", interrupt)
+    assert command.main(["doctor"]) == 130
+    with pytest.raises(SystemExit) as ended, packages_needed():
+        interrupt()
+    assert ended.value.code == 130
+    assert golden.main([], {"numba": interrupt}) == 130
+    assert [line for line in capsys.readouterr().out.splitlines() if line == "Stopped."] == [
+        "Stopped."
+    ] * 3
 
 
 def test_the_exit_code_is_that_of_the_command(tmp_path: Path) -> None:
@@ -128,6 +152,30 @@ def test_a_package_of_the_same_name_is_named(name: str, tmp_path: Path) -> None:
     )
     (sentence,) = done.stdout.splitlines()
     assert sentence.startswith(f"another package called {name}, in {other}, hides that of Settle")
+
+
+@pytest.mark.parametrize(
+    ("words", "prefix"),
+    [
+        (["-m", "experiments.gradient", "pyproject.toml", "pyproject.toml"], "Error: "),
+        (["-c", "import adapters.sklearn_estimator"], "ImportError: "),
+    ],
+)
+def test_an_engine_that_hides_ours_is_one_sentence(
+    words: list[str], prefix: str, tmp_path: Path
+) -> None:
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "__init__.py").write_text("")
+    (tmp_path / "pyproject.toml").touch()
+    place = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, env=place
+    )
+    *_, last = (done.stdout + done.stderr).splitlines()
+    assert last.startswith(prefix)
+    assert "called engine" in last
+    assert "hides that of Settle" in last
+    assert prefix == "ImportError: " or "Traceback" not in done.stderr
 
 
 def test_ours_are_not_hidden_and_a_hidden_one_ends_the_command(

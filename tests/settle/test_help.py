@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,14 @@ except SystemExit as ended:
 print([name for name in {heavy} if name in sys.modules], code)
 """
 TYPOS = {
-    "parity": [["--tasks", "digit"], ["--data", "nothing.npz"]],
-    "vision": [["--tasks", "mnits"], ["--data", "nothing.npz"], ["--network", "x"]],
+    "parity": [
+        *(["--tasks", "digit"], ["--data", "nothing.npz"], ["--set", "hiden"]),
+        *(["--set", "epochs=3", "hiden=3"], ["--out", "pyproject.toml"]),
+    ],
+    "vision": [
+        *(["--tasks", "mnits"], ["--data", "nothing.npz"], ["--network", "x"]),
+        ["--set", "data=x"],
+    ],
     "hardware": [
         *(["--task", "digit"], ["--data", "nothing.csv"], ["--network", "loped"]),
         *(["--network", "nothing.npz"], ["--substrate", "spikes"], ["--technology", "digital_45"]),
@@ -74,11 +81,25 @@ def test_a_typo_and_a_missing_file_are_refused_before_anything_heavy(
     found, code, said = loaded(command, *given)
     assert (found, code) == ([], 2)
     (sentence,) = [line for line in said.splitlines() if ": error: " in line]
-    assert given[-1] in sentence
+    assert given[-1].partition("=")[0] in sentence
 
 
 def test_a_typo_gets_the_nearest_name() -> None:
     assert "did you mean digits?" in loaded("parity", "--tasks", "digit")[2]
+
+
+def test_the_settings_that_a_parser_knows_are_those_that_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from experiments.contest.choices import FIXED
+    from experiments.parity.__main__ import main
+    from experiments.parity.settings import ParitySettings
+
+    with pytest.raises(SystemExit):
+        main(["--set", "hiden=3"])
+    said = capsys.readouterr().err.splitlines()[-1]
+    names = [field.name for field in fields(ParitySettings) if field.name not in FIXED]
+    assert f"no setting 'hiden'; known: {', '.join(names)}; did you mean hidden?" in said
 
 
 def test_what_the_parsers_list_is_what_there_is() -> None:

@@ -92,7 +92,8 @@ def _npy() -> bytes:
     ids=["empty", "two", "text", "noise", "zip", "npy-noise", "pickle", "npy", "npz", "no-arrays"],
 )
 def test_a_foreign_file_is_refused(data: bytes, tmp_path: Path) -> None:
-    assert "is not a whole Settle checkpoint" in _refusal(tmp_path / "file", data)
+    said = _refusal(tmp_path / "file", data)
+    assert "is not a whole Settle checkpoint" in said or "is no Settle checkpoint" in said
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.6, 0.9, 0.99, 0.999])

@@ -101,7 +101,7 @@ def test_other_networks_and_other_data_are_refused(
         ("circuit.npz", "narrow.npz"): "x has shape (1, 3), expected (samples, 4)",
         ("circuit.npz", "empty.npz"): "empty.npz has x of shape (0, 4), which holds no sample",
         ("circuit.npz", "none.npz"): "there is no file",
-        ("mine.npz", "mine.npz"): "is not a whole Settle checkpoint: it has no array 'head'",
+        ("mine.npz", "mine.npz"): "is no Settle checkpoint: it holds 'x', 'y'.",
         ("none.npz", "mine.npz"): "there is no file",
     }
     for (network_file, data_file), sentence in cases.items():

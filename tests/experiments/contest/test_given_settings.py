@@ -115,8 +115,8 @@ def test_a_file_that_does_not_fit_is_one_sentence(content, given, sentence, tmp_
     [
         (["--tune", "--set", "lr=1"], "--set lr: --tune chooses it."),
         (["--epochs", "2", "--set", "epochs=3"], "--set epochs and --epochs say the same"),
-        (["--set", "hiden=3"], "did you mean hidden?"),
         (["--tune", "--save-weights"], "tuning keeps no network"),
+        (["--tune", "--seeds", "3"], "--seeds and --tune: tuning has seeds of its own"),
     ],
 )
 def test_settings_that_contradict_are_refused(given, sentence, tmp_path, capsys):

@@ -161,11 +161,11 @@ def test_a_senseless_number_is_refused(option, value, tmp_path, monkeypatch, cap
 def test_an_output_folder_that_cannot_be_is_found_before_the_work(tmp_path, monkeypatch, capsys):
     data = write_csv(tmp_path / "points.csv")
     monkeypatch.setattr(finish, "run_jobs", refuse)
-    assert main(["--data", str(data), "--out", str(data / "out")]) == 2
-    printed = capsys.readouterr().out
-    assert printed.startswith("Error: ")
-    assert str(data / "out") in printed
-    assert printed.count("\n") == 1
+    with pytest.raises(SystemExit) as stopped:
+        main(["--data", str(data), "--out", str(data / "out")])
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith(f"error: argument --out: {data} is no folder")
 
 
 def test_help_explains_every_option(capsys):

@@ -118,3 +118,6 @@ def test_the_command_reports_r2(tmp_path):
     assert task["judgements"]["eqprop_looped"]["comparison"]["margin"] == 0.04
     page = (out / "report.md").read_text(encoding="utf-8")
     assert "±0.040" in page
+    assert "## R²" in page
+    for absent in ("Accuracy", "dotted line is the goal"):
+        assert absent not in page

@@ -1,15 +1,26 @@
 """A saved network answers for raw samples as its engine does for scaled ones."""
 
 import csv
+import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pytest
 
 from engine import NumbaBackend, predict_proba
 from engine.learning import checkpoint
+from experiments.gradient.__main__ import main as gradient
+from experiments.parity.contestants import ParityJob, run_job
+from experiments.parity.settings import USER_BUDGET
 from experiments.predict.__main__ import main
+from experiments.saved_network import FEED_FORWARD
+from experiments.tasks import task_from_file
 from tests.experiments.saved_networks import NAMES, clusters, trained, write_csv
+
+Capture: TypeAlias = pytest.CaptureFixture[str]
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -63,6 +74,64 @@ def test_an_archive_without_labels_and_a_network_without_words(
     assert "does not say how inputs were scaled" in capsys.readouterr().out
 
 
+def test_numbers_are_predicted_in_the_units_of_the_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    y = 1000.0 + 50.0 * x[:, 0] - 20.0 * x[:, 1]
+    data, out = tmp_path / "prices.csv", tmp_path / "answers.csv"
+    lines = [f"{a:.6f},{b:.6f},{c:.6f}" for (a, b), c in zip(x, y, strict=True)]
+    data.write_text("\n".join(["width,height,price", *lines]) + "\n")
+    settings = replace(USER_BUDGET, hidden=8, epochs=30, lr=0.02)
+    network = tmp_path / "network.npz"
+    task = task_from_file(data, target=None)
+    run_job(ParityJob(task, "eqprop_looped", 42, settings, weights=network))
+    assert main([str(network), str(data), "--out", str(out)]) == 0
+    found = np.array([[float(row["predicted"]), float(row["label"])] for row in _rows(out)])
+    np.testing.assert_allclose(found[:, 1], y, atol=1e-5)
+    r2 = 1.0 - ((found[:, 0] - y) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+    assert r2 > 0.9
+    assert f"R² over 60 samples: {r2:.3f}" in capsys.readouterr().out
+    cost = _cost_of(gradient, [str(network), str(data)], capsys)
+    assert cost == pytest.approx((1.0 - r2) * y.var() / (2 * _scale(network) ** 2), rel=0.02)
+    data.write_text("1,2,red\n3,4,red\n")
+    assert main([str(network), str(data), "--label", "3", "--out", str(out)]) == 2
+    assert "label 'red', but the network predicts numbers" in capsys.readouterr().out
+
+
+def _cost_of(command: Callable[..., int], words: list[str], capsys: Capture) -> float:
+    assert command([*words, "--samples", "60"]) == 0
+    return float(capsys.readouterr().out.partition("cost ")[2].partition(";")[0])
+
+
+def _scale(network: Path) -> float:
+    return float(json.loads(checkpoint.load(network)[2])["target_scale"])
+
+
+def test_answers_never_replace_what_they_are_made_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network, data = trained(tmp_path), write_csv(tmp_path / "new.csv", clusters()[0])
+    before = network.read_bytes(), data.read_bytes()
+    for out in (data, network, tmp_path / "." / "new.csv"):
+        assert main([str(network), str(data), "--out", str(out)]) == 2
+        assert "would overwrite" in capsys.readouterr().out
+    assert (network.read_bytes(), data.read_bytes()) == before
+
+
+def test_a_file_that_is_no_network_that_relaxes_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "new.npz"
+    np.savez(data, x=clusters()[0])
+    assert main([str(data), str(data)]) == 2
+    assert "is no Settle checkpoint: it holds 'x'." in capsys.readouterr().out
+    path = tmp_path / "mlp.npz"
+    np.savez(path, head=np.array(json.dumps({"format": FEED_FORWARD, "settings": ""})))
+    assert main([str(path), str(data)]) == 2
+    assert "is a feed-forward network, which does not relax" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -73,6 +142,7 @@ def test_an_archive_without_labels_and_a_network_without_words(
         ({"scale": [1.0, 0.0]}, "scales an input by 0"),
         ({"mean": [1.0, 2.0, 3.0]}, "has a mean of shape (3,)"),
         ({"names": ["ant"]}, "names 1 classes"),
+        ({"target_scale": 0.0}, "scales its target by 0 from 0"),
     ],
 )
 def test_what_does_not_fit_is_one_sentence_and_writes_nothing(

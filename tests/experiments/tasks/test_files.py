@@ -65,7 +65,7 @@ HOLED = np.where(np.arange(90).reshape(30, 3) == 7, np.nan, X)
         ("a.npz", b"PK\x03\x04 and then nothing", "not a readable .npz"),
         ("a.npz", b"", "not a readable .npz"),
         ("a.npz", {"x": X}, "no array 'y'; its named arrays: x"),
-        ("a.npz", {"x": X, "y": Y.astype(object)}, "not a readable .npz of plain arrays"),
+        ("a.npz", {"x": X, "y": Y.astype(object)}, "holds Python objects, not numbers or text"),
         ("a.npz", {"x": X[0], "y": Y}, r"inputs of shape \(3,\)"),
         ("a.npz", {"x": X.astype(str), "y": Y}, "type <U"),
         ("a.npz", {"x": X[:0], "y": Y[:0]}, "holds no samples"),
@@ -92,7 +92,13 @@ HOLED = np.where(np.arange(90).reshape(30, 3) == 7, np.nan, X)
         ("a.csv", "a;b;y\n1;;0\n", r"no number in line 2, column 2 \('b'\)"),
         ("a.csv", csv_text(["a", "b", "NaN"]), "no label for sample 3"),
         ("a.csv", csv_text(["a", "a", "a"]), "only the class a"),
-        ("a.csv", b"\xff\xfe\x00\x01", "not readable CSV"),
+        ("a.csv", b"\xff\xfe\x00\x01", "byte 0xff at 0 is no text in UTF-8"),
+        ("a.csv", '"' + csv_text(), "up to line 30, a quotation mark is opened and not closed"),
+        ("a.csv", csv_text() + "1\n", "1 column in line 31, expected 4"),
+        ("a.csv", csv_text(header="a,b,b,y\n"), "2 columns called 'b', columns 2, 3"),
+        ("a.csv", csv_text(x=X * 0), "the same inputs in every sample"),
+        ("a.csv", csv_text(header="a,b,c,y\n") + "red,1,2,0\n", "label is taken from column 4"),
+        ("a.npz", {"x": X, "y": np.where(Y, Y, np.inf)}, "label inf for sample 1"),
     ],
 )
 def test_a_bad_file_is_one_sentence_with_its_name(tmp_path, name, content, message):
@@ -102,6 +108,43 @@ def test_a_bad_file_is_one_sentence_with_its_name(tmp_path, name, content, messa
     with pytest.raises(TaskError, match=message) as caught:
         task_from_file(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("y", "target", "message"),
+    [
+        (np.full(30, 0.5), None, "only the class 0.5"),
+        (np.linspace(0, 1e300, 30), "regression", "label 3.4.*e.298 for sample 2, expected at mo"),
+        (np.eye(30)[3], "regression", "targets of the .* part with seed 0 are 0, so R² says noth"),
+        (np.linspace(0, 1e-60, 30), "regression", None),
+    ],
+)
+def test_a_target_that_cannot_be_scored_is_one_sentence(tmp_path, y, target, message):
+    path = write(tmp_path / "a.npz", {"x": X, "y": y})
+    if message is None:
+        assert np.ptp(task_from_file(path, target=target).load(0).y_test) > 0.1
+        return
+    with pytest.raises(TaskError, match=message):
+        task_from_file(path, target=target).load(0)
+
+
+def test_whole_numbers_with_samples_enough_are_classes(tmp_path):
+    y = np.repeat(np.arange(25), 6)
+    x = np.random.default_rng(0).normal(size=(len(y), 2))
+    assert task_from_file(write(tmp_path / "a.npz", {"x": x, "y": y}), target=None).classes == 25
+
+
+def test_a_column_of_truths_is_zeros_and_ones(tmp_path):
+    x = np.column_stack([IN_ORDER[:, 0], np.arange(30) % 2])
+    words = [f"{a:.6f},{('False', 'TRUE')[int(b)]},{y}" for (a, b), y in zip(x, Y, strict=True)]
+    task, found, _ = read(tmp_path, "\n".join(["size,wet,kind", *words]))
+    np.testing.assert_allclose(found, x, rtol=1e-4, atol=1e-5)
+    assert "label 'kind'" in task.note
+    turned = [",".join(line.split(",")[1::-1]) for line in words]
+    with pytest.raises(TaskError, match=r"label, column 2 \('size'\) or column 1 \('wet'\): name"):
+        read(tmp_path, "\n".join(["wet,size", *turned]))
+    task, *_ = read(tmp_path, "\n".join(["size,wet", *(line[:-2] for line in words)]))
+    assert task.names == ("False", "TRUE")
 
 
 def read(tmp_path, text, name="a.csv", **options):
@@ -176,7 +219,7 @@ def test_a_label_is_named_or_numbered(tmp_path, label):
         (
             "size,kind,cost",
             "kin",
-            "no column 'kin'; its columns: size, kind, cost; did you mean kin",
+            "no column 'kin'; its columns: size, kind, cost; did you mean kind\\?$",
         ),
         ("", "kind", "no column 'kind' and no names, expected a number from 1 to 3"),
         ("size,kind,cost", None, r"label, column 3 \('cost'\) or column 2 \('kind'\): name it by"),
@@ -289,7 +332,8 @@ def test_a_target_is_classes_or_numbers(tmp_path, y, target, continuous):
         (Y / 2, None, "labels of 3 different fractions, such as 0: are they classes or numbers"),
         (np.array(["a", "b", "c"])[Y], "regression", "has the label 'a', not a number"),
         (0.0 * Y, "regression", "only the target 0: nothing varies"),
-        (MANY, None, "25 different whole numbers as labels"),
+        (MANY, None, "25 different whole numbers, such as 0: .* Say --target classes or --target"),
+        (MANY, "classes", "25 different whole numbers as labels"),
     ],
 )
 def test_a_target_that_is_neither_is_one_sentence(tmp_path, y, target, message):
@@ -314,8 +358,9 @@ def test_a_single_array_is_not_a_task(tmp_path):
 
 
 def packed_zeros(path, samples):
-    """An archive of constant inputs, which packs them to a thousandth."""
+    """An archive of inputs that are all but constant, which packs them to a thousandth."""
     x, y = np.zeros((samples, 1000)), np.arange(samples) % 2
+    x[0, 0] = 1.0  # inputs that are all alike are refused
     np.savez_compressed(path, x=x, y=y)
     return x.nbytes
 
