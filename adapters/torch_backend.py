@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from adapters.torch_arrays import Device, check_precision, pick_device, to_tensor, torch, unpack
 from adapters.torch_faults import Faults
-from adapters.torch_phase import CompiledImage, Phase, image_of
+from adapters.torch_phase import CompiledImage, Phase, clamped_drive, image_of
 from adapters.torch_rule import add_delta_rule, add_slope
 from adapters.torch_solvers import Pace, settle
 from adapters.torch_threads import fitting_torch_threads
@@ -119,8 +119,7 @@ class TorchBackend(Backend):
 
     @torch.inference_mode()
     def _drive(self, x: Tensor) -> Tensor:
-        drive: Tensor = dynamics.clamped_drive(self.network, self._blocks, x)
-        return drive
+        return clamped_drive(self.network, self._blocks, x)
 
     def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: Tensor | None

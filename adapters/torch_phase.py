@@ -1,12 +1,14 @@
 """The map `T` of a batch on torch tensors, plain or compiled."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from adapters.torch_arrays import Blocks, make_fx, torch
+from adapters.torch_products import plain_products, product
 from engine.arrays import by_sample
+from engine.couplings.link import INPUT, ONE
 from engine.errors import EngineError, reason
 from engine.model import dynamics
 from engine.model.activation import ACTIVATIONS, Activation
@@ -21,6 +23,7 @@ TANH, RELU = ACTIVATIONS["tanh"], ACTIVATIONS["relu"]
 def image_of(
     network: Network,
     layers: tuple[str, ...],
+    still: bool,
     blocks: Blocks,
     x: Tensor,
     y: Tensor | None,
@@ -28,28 +31,25 @@ def image_of(
     beta: Tensor | None,
     origin: Tensor | None,
     bend: Tensor | None,
-    sent: Tensor | None,
     state: Tensor,
 ) -> Tensor:
     """Return the state with `layers` replaced by their image, `(samples, units)`.
 
-    What the arguments are, `Phase` says; `sent` is the drive of the state where that is known, an
-    array that is written over. It is `dynamics.step`, or `displaced_step`, with fewer
-    passes: the nudge goes to the layer that is read alone, and layers of one activation are
-    computed in one go.
+    What the arguments are, `Phase` says; `still` says that the state is zero and sends nothing. It
+    is `dynamics.step`, or `displaced_step`, with fewer passes: nothing is sent to other layers, the
+    nudge goes to the one that is read alone, and layers of one activation are computed in one go.
     """
-    every = len(layers) == len(network.layers)
-    some = None if every else layers
-    extra = (
-        _sent(network, blocks, x, some, drive, origin is not None, state) if sent is None else sent
-    )
     read = network.readout.layer
+    at_once = len(layers) == len(network.layers) and _is_uniform(network)
+    sent = _sent(network, blocks, x, layers, still, state)
+    if origin is None:
+        for name, part in sent.items():
+            part.add_(drive[:, network.columns[name]])  # `addmm` would hide opposite infinities
     if beta is not None and read in layers:
         there = network.of(read, state if origin is None else origin + state)
-        into = extra if len(network.layers) == 1 else extra[:, network.columns[read]]
-        _subtract_nudge(network, blocks, beta, y, there, into)
-    if every and len({layer.activation for layer in network.layers}) == 1:
-        rule = network.layers[0].rule
+        _subtract_nudge(network, blocks, beta, y, there, sent[read])
+    if at_once:
+        extra, rule = _side_by_side(sent.values()), network.layers[0].rule
         image: Tensor = rule.sigma(extra) if bend is None else _differ(rule, drive, bend, extra)
         return image
     parts = []
@@ -58,30 +58,76 @@ def image_of(
         if layer.name not in layers:
             parts.append(state[:, columns])
         elif bend is None:
-            parts.append(layer.rule.sigma(extra[:, columns]))
+            parts.append(layer.rule.sigma(sent[layer.name]))
         else:
             held = drive[:, columns], bend[:, columns]
-            parts.append(_differ(layer.rule, *held, extra[:, columns]))
+            parts.append(_differ(layer.rule, *held, sent[layer.name]))
     return torch.cat(parts, -1)
+
+
+def _is_uniform(network: Network) -> bool:
+    return len({layer.activation for layer in network.layers}) == 1
+
+
+def _side_by_side(parts: Iterable[Tensor]) -> Tensor:
+    first, *others = parts
+    return torch.cat([first, *others], -1) if others else first
 
 
 def _sent(
     network: Network,
     blocks: Blocks,
     x: Tensor,
-    layers: tuple[str, ...] | None,
-    drive: Tensor,
-    displaced: bool,
+    layers: tuple[str, ...],
+    still: bool,
     state: Tensor,
-) -> Tensor:
-    """Return the drive of a state, or that of a displacement alone: an array of its own."""
-    (first, *others) = network.recurrent or (None,)
-    link = None if first is None or others else network.links.get(first.name)
-    if link is not None and link.tied and len(network.layers) == 1 and not network.squares:
-        sent = state @ blocks[link.block]
-        return sent if displaced else sent.add_(drive)  # `addmm` would hide opposite infinities
-    extra: Tensor = dynamics.recurrent_drive(network, blocks, x, state, layers)
-    return extra.contiguous() if displaced else drive + extra
+) -> dict[str, Tensor]:
+    """Return what `layers` get of a state, or a displacement: for each an array of its own."""
+    columns, sent = network.columns, dict[str, Tensor]()
+    if not still and not is_dense(network):
+        every = len(layers) == len(network.layers)
+        found = dynamics.recurrent_drive(network, blocks, x, state, None if every else layers)
+        own = found.clone() if len(columns) == 1 else found  # that of several was put together
+        return {name: own[:, columns[name]] for name in layers}
+    for coupling in () if still else network.recurrent:
+        link = network.links[coupling.name]
+        weight = blocks[link.block]
+        ways = ((link.source, link.target, weight), (link.target, link.source, weight.T))
+        for start, end, matrix in ways[:1] if link.tied else ways:
+            if end in layers:
+                arrived = product(state[:, columns[start]], matrix)
+                sent[end] = sent[end].add_(arrived) if end in sent else arrived
+    for name in layers:
+        if name not in sent:
+            sent[name] = torch.zeros_like(state[:, columns[name]])
+    return {name: sent[name] for name in network.columns if name in sent}
+
+
+def is_dense(network: Network, clamped: bool = False) -> bool:
+    """Tell whether all that a state sends, or what is clamped, are products with matrices."""
+    names = (coupling.name for coupling in network.couplings if coupling.clamped == clamped)
+    links = (network.links.get(name) for name in names)
+    return not network.squares and all(link is not None and link.whole for link in links)
+
+
+def clamped_drive(network: Network, blocks: Blocks, x: Tensor) -> Tensor:
+    """Do what `dynamics.clamped_drive` does, with fewer passes."""
+    if not is_dense(network, clamped=True):
+        whole: Tensor = dynamics.clamped_drive(network, blocks, x)
+        return whole
+    sent = dict[str, Tensor]()
+    links = [network.links[coupling.name] for coupling in network.couplings if coupling.clamped]
+    for link in sorted(links, key=lambda link: link.source == ONE):  # a bias is added in place
+        block, before = blocks[link.block], sent.get(link.target)
+        if link.source == INPUT:
+            arrived = product(x, block)
+            sent[link.target] = arrived if before is None else before.add_(arrived)
+        else:
+            sent[link.target] = block.repeat(len(x), 1) if before is None else before.add_(block)
+    for layer in network.layers:
+        if layer.name not in sent:
+            sent[layer.name] = x.new_zeros(len(x), layer.size)
+    return _side_by_side(sent[name] for name in network.columns)
 
 
 def _subtract_nudge(
@@ -140,13 +186,19 @@ class CompiledImage:
             raise EngineError(f"torch.compile does not work here: {reason(error)}.") from None
 
     def __call__(
-        self, network: Network, layers: tuple[str, ...], blocks: Blocks, *arrays: Tensor | None
+        self,
+        network: Network,
+        layers: tuple[str, ...],
+        still: bool,
+        blocks: Blocks,
+        *arrays: Tensor | None,
     ) -> Tensor:
         """Return what `image_of` does."""
         shapes = (None if part is None else (part.shape, part.dtype) for part in arrays)
-        key = (layers, *shapes)
+        key = (layers, still, *shapes)
         if key not in self._made:
-            recorded = make_fx(partial(image_of, network, layers))(blocks, *arrays)
+            with plain_products():
+                recorded = make_fx(partial(image_of, network, layers, still))(blocks, *arrays)
             self._made[key] = torch.compile(recorded, dynamic=False)
         return self._made[key](blocks, *arrays)
 
@@ -175,8 +227,8 @@ class Phase:
         """`T(s)`, `(samples, units)`, turn by turn; `still` says that nothing is displaced yet."""
         arrays = (self.x, self.y, self.drive, self.beta, self.origin, self.bend)
         for turn, layers in enumerate(self.turns or (tuple(self.network.columns),)):
-            sent = torch.zeros_like(state) if still and turn == 0 else None  # by zeros
-            state = self.compute(self.network, layers, self.blocks, *arrays, sent, state)
+            first = still and turn == 0
+            state = self.compute(self.network, layers, first, self.blocks, *arrays, state)
         return state
 
     def solved(self, solver: str) -> "Phase":
@@ -197,8 +249,9 @@ class Phase:
     def displaced(self, origin: Tensor) -> "Phase":
         """Return the map of displacements from `origin (samples, units)`."""
         network = self.network
-        drive = self.drive + dynamics.recurrent_drive(network, self.blocks, self.x, origin)
-        if len({layer.activation for layer in network.layers}) == 1:
+        sent = _sent(network, self.blocks, self.x, tuple(network.columns), False, origin)
+        drive = _side_by_side(sent.values()) + self.drive
+        if _is_uniform(network):
             held, bend = _prepare(network.layers[0].rule, drive)
         else:
             parts = [

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 from adapters.torch_arrays import Blocks, torch
+from adapters.torch_products import add_product, product
 from engine.arrays import Array, by_sample
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import INPUT
@@ -51,7 +52,7 @@ def add_slope(
         total.add_(_slope(network, blocks, coupling, x, *states), alpha=factor)
         return
     gap = state - opposite if gap is None else gap
-    total.addmm_(x.T, by_sample(network.of(link.target, gap)), alpha=factor)
+    add_product(total, x.T, by_sample(network.of(link.target, gap)), factor)
 
 
 def _slope(
@@ -85,6 +86,6 @@ def _slope(
     if squares is not None:
         return squares.compare(x, tuple(gaps), tuple(middles))
     if link is not None and link.tied:
-        product = by_sample(gaps[0]).T @ by_sample(middles[0])
-        return (product + product.T) / 2  # symmetric to the last bit
+        found = product(by_sample(gaps[0]).T, by_sample(middles[0]))
+        return (found + found.T) / 2  # symmetric to the last bit
     return at(gaps[0], middles[1]) + at(middles[0], gaps[1])
