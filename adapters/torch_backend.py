@@ -4,7 +4,7 @@ It computes by the formulas of `engine.model.dynamics` and keeps no autograd gra
 states and gradients stay on the device.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from math import isfinite
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from adapters.torch_arrays import Device, check_precision, pick_device, to_tensor, torch, unpack
 from adapters.torch_faults import Faults
-from adapters.torch_phase import CompiledImage, Phase, clamped_drive, image_of
+from adapters.torch_phase import CompiledImage, Image, Phase, clamped_drive, image_of
 from adapters.torch_rule import add_delta_rule, add_slope
 from adapters.torch_solvers import Pace, settle
 from adapters.torch_threads import fitting_torch_threads
@@ -56,7 +56,7 @@ class TorchBackend(Backend):
         self.pace = Pace.of(self.device)
         if check_every is not None:
             self.pace = replace(self.pace, check_every=check_every)
-        self._compute: Callable[..., Tensor] = image_of
+        self._compute: Image = image_of
         if compiled:  # which wants shapes that stay
             self.pace = replace(self.pace, gathers=False)
             self._compute = CompiledImage(self.device)
@@ -192,13 +192,17 @@ class TorchBackend(Backend):
         if start is None:
             begin = dynamics.begin(self.network, drive, plan[0][1].solver)
         found: list[Equilibrium] = []
+        if _hands_on(plan):
+            batch = replace(batch, heard={})
+        known: Tensor | None = None
         for betas, relaxation in plan:
             begin = found[0].state if found else begin
-            phase = (batch.displaced(begin) if relaxation.displaced else batch).nudged(betas)
+            phase = (batch.displaced(begin, known) if relaxation.displaced else batch).nudged(betas)
             first = begin if len(betas) == 1 else begin.repeat(len(betas), 1)
             if phase.origin is not None:
                 first = torch.zeros_like(first)
-            state, steps, residual = settle(phase, first, relaxation, self.pace)
+            state, steps, residual, heard = settle(phase, first, relaxation, self.pace)
+            known = known if found else heard
             moved = None
             if phase.origin is not None:
                 moved, state = state, phase.origin + state
@@ -273,6 +277,16 @@ class TorchBackend(Backend):
 
     def _read(self) -> dict[str, Tensor]:
         return {"the parameters": self._theta}
+
+
+def _hands_on(plan: Plan) -> bool:
+    """Whether the last drive of the free phase is that of displacements.
+
+    Its image is the free state, unless that is a mixture, or only a part of the way there.
+    """
+    (betas, first), *others = plan
+    plain = first.solver != "anderson" and first.damping == 1.0 and not first.displaced
+    return plain and betas == (0.0,) and any(how.displaced for _, how in others)
 
 
 def _equilibria(

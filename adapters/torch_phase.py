@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from adapters.torch_arrays import Blocks, make_fx, torch
 from adapters.torch_products import plain_products, product
@@ -17,6 +17,7 @@ from engine.model.network import Network
 Tensor = torch.Tensor
 ROWS = ("x", "y", "drive", "beta", "origin", "bend")
 """What a phase holds for each sample."""
+Image: TypeAlias = Callable[..., tuple[Tensor, dict[str, Tensor]]]
 TANH, RELU = ACTIVATIONS["tanh"], ACTIVATIONS["relu"]
 
 
@@ -32,10 +33,11 @@ def image_of(
     origin: Tensor | None,
     bend: Tensor | None,
     state: Tensor,
-) -> Tensor:
+) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the state with `layers` replaced by their image, `(samples, units)`.
 
-    What the arguments are, `Phase` says; `still` says that the state is zero and sends nothing. It
+    Beside it stand the drives of the layers; of displacements, none. What the arguments are,
+    `Phase` says; `still` says that the state is zero and sends nothing. It
     is `dynamics.step`, or `displaced_step`, with fewer passes: nothing is sent to other layers, the
     nudge goes to the one that is read alone, and layers of one activation are computed in one go.
     """
@@ -46,12 +48,12 @@ def image_of(
         for name, part in sent.items():
             part.add_(drive[:, network.columns[name]])  # `addmm` would hide opposite infinities
     if beta is not None and read in layers:
-        there = network.of(read, state if origin is None else origin + state)
-        _subtract_nudge(network, blocks, beta, y, there, sent[read])
+        there = state if origin is None else origin if still else origin + state
+        _subtract_nudge(network, blocks, beta, y, network.of(read, there), sent[read])
     if at_once:
         extra, rule = _side_by_side(sent.values()), network.layers[0].rule
         image: Tensor = rule.sigma(extra) if bend is None else _differ(rule, drive, bend, extra)
-        return image
+        return image, sent if origin is None else {}
     parts = []
     for layer in network.layers:
         columns = network.columns[layer.name]
@@ -62,7 +64,7 @@ def image_of(
         else:
             held = drive[:, columns], bend[:, columns]
             parts.append(_differ(layer.rule, *held, sent[layer.name]))
-    return torch.cat(parts, -1)
+    return torch.cat(parts, -1), sent if origin is None else {}
 
 
 def _is_uniform(network: Network) -> bool:
@@ -179,7 +181,7 @@ class CompiledImage:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._made: dict[tuple[Any, ...], Callable[..., Tensor]] = {}
+        self._made: dict[tuple[Any, ...], Image] = {}
         try:
             torch.compile(torch.neg)(torch.zeros(1, device=device))
         except Exception as error:  # whatever a compiler has to complain of
@@ -192,7 +194,7 @@ class CompiledImage:
         still: bool,
         blocks: Blocks,
         *arrays: Tensor | None,
-    ) -> Tensor:
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return what `image_of` does."""
         shapes = (None if part is None else (part.shape, part.dtype) for part in arrays)
         key = (layers, still, *shapes)
@@ -221,15 +223,28 @@ class Phase:
     """What else displacements need of the drive of their origin."""
     turns: tuple[tuple[str, ...], ...] = ()
     """The layers in the groups in which they are updated; all at once if there are none."""
-    compute: Callable[..., Tensor] = image_of
+    compute: Image = image_of
+    heard: dict[str, Tensor] | None = None
+    """Room for the drive of each layer in the last step, if somebody wants it."""
 
     def image(self, state: Tensor, still: bool) -> Tensor:
         """`T(s)`, `(samples, units)`, turn by turn; `still` says that nothing is displaced yet."""
         arrays = (self.x, self.y, self.drive, self.beta, self.origin, self.bend)
         for turn, layers in enumerate(self.turns or (tuple(self.network.columns),)):
             first = still and turn == 0
-            state = self.compute(self.network, layers, first, self.blocks, *arrays, state)
+            state, drives = self.compute(self.network, layers, first, self.blocks, *arrays, state)
+            if self.heard is not None:
+                self.heard.update(drives)
         return state
+
+    @property
+    def drive_heard(self) -> Tensor | None:
+        """The drive of every layer in the last step, `(samples, units)`, if it is kept."""
+        return (
+            None
+            if self.heard is None
+            else _side_by_side(self.heard[k] for k in self.network.columns)
+        )
 
     def solved(self, solver: str) -> "Phase":
         """Return the same with the turns of a solver."""
@@ -246,11 +261,15 @@ class Phase:
             return replace(self, beta=beta)
         return replace(self._each(lambda array: array.repeat(times, 1)), beta=beta)
 
-    def displaced(self, origin: Tensor) -> "Phase":
-        """Return the map of displacements from `origin (samples, units)`."""
+    def displaced(self, origin: Tensor, drive: Tensor | None = None) -> "Phase":
+        """Return the map of displacements from `origin (samples, units)`, with its drive if known.
+
+        That is any drive whose image is the origin.
+        """
         network = self.network
-        sent = _sent(network, self.blocks, self.x, tuple(network.columns), False, origin)
-        drive = _side_by_side(sent.values()) + self.drive
+        if drive is None:
+            sent = _sent(network, self.blocks, self.x, tuple(network.columns), False, origin)
+            drive = _side_by_side(sent.values()) + self.drive
         if _is_uniform(network):
             held, bend = _prepare(network.layers[0].rule, drive)
         else:
@@ -259,7 +278,7 @@ class Phase:
                 for layer in network.layers
             ]
             held, bend = (torch.cat(each, -1) for each in zip(*parts, strict=True))
-        return replace(self, drive=held, origin=origin, bend=bend)
+        return replace(self, drive=held, origin=origin, bend=bend, heard=None)
 
     def select(self, rows: Tensor) -> "Phase":
         """Return the map of some of the samples."""
