@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from adapters.torch_arrays import Device, check_precision, pick_device, to_tensor, torch, unpack
+from adapters.torch_drives import clamped_drive, first_state
 from adapters.torch_faults import Faults
-from adapters.torch_phase import CompiledImage, Image, Phase, clamped_drive, image_of
+from adapters.torch_phase import CompiledImage, Image, Phase, image_of
 from adapters.torch_rule import add_delta_rule, add_slope
 from adapters.torch_solvers import Pace, settle
 from adapters.torch_threads import fitting_torch_threads
@@ -24,7 +25,6 @@ from engine.backend import Backend, Learnt
 from engine.border import checked
 from engine.compiled.moments import add_finite
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
-from engine.model import dynamics
 from engine.model.network import Network
 from engine.model.params import Params
 
@@ -131,7 +131,8 @@ class TorchBackend(Backend):
     def _relax(self, clamped: Clamped, plan: Plan, start: Tensor | None) -> Sequence[Equilibrium]:
         """Relax the betas of a stage as one batch: half the calls, of twice the rows."""
         held = (self.network, self._blocks, clamped.x, clamped.y, clamped.drive)
-        batch = Phase(*held, compute=self._compute)
+        heard: dict[str, Tensor] | None = {} if _hands_on(plan) else None
+        batch = Phase(*held, compute=self._compute, heard=heard)
         with self.fitting_threads(len(clamped.drive)):
             return self._relax_batch(batch, plan, clamped.drive, start)
 
@@ -190,10 +191,8 @@ class TorchBackend(Backend):
         """Go through the stages of a plan."""
         begin: Any = start
         if start is None:
-            begin = dynamics.begin(self.network, drive, plan[0][1].solver)
+            begin = first_state(self.network, drive, plan[0][1].solver)
         found: list[Equilibrium] = []
-        if _hands_on(plan):
-            batch = replace(batch, heard={})
         known: Tensor | None = None
         for betas, relaxation in plan:
             begin = found[0].state if found else begin

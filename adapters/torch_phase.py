@@ -1,14 +1,14 @@
 """The map `T` of a batch on torch tensors, plain or compiled."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 from adapters.torch_arrays import Blocks, make_fx, torch
-from adapters.torch_products import plain_products, product
+from adapters.torch_drives import sent_by, side_by_side
+from adapters.torch_products import logits_of, plain_products, softmax_of
 from engine.arrays import by_sample
-from engine.couplings.link import INPUT, ONE
 from engine.errors import EngineError, reason
 from engine.model import dynamics
 from engine.model.activation import ACTIVATIONS, Activation
@@ -43,7 +43,7 @@ def image_of(
     """
     read = network.readout.layer
     at_once = len(layers) == len(network.layers) and _is_uniform(network)
-    sent = _sent(network, blocks, x, layers, still, state)
+    sent = sent_by(network, blocks, x, layers, still, state)
     if origin is None:
         for name, part in sent.items():
             part.add_(drive[:, network.columns[name]])  # `addmm` would hide opposite infinities
@@ -51,7 +51,7 @@ def image_of(
         there = state if origin is None else origin if still else origin + state
         _subtract_nudge(network, blocks, beta, y, network.of(read, there), sent[read])
     if at_once:
-        extra, rule = _side_by_side(sent.values()), network.layers[0].rule
+        extra, rule = side_by_side(sent.values()), network.layers[0].rule
         image: Tensor = rule.sigma(extra) if bend is None else _differ(rule, drive, bend, extra)
         return image, sent if origin is None else {}
     parts = []
@@ -71,67 +71,6 @@ def _is_uniform(network: Network) -> bool:
     return len({layer.activation for layer in network.layers}) == 1
 
 
-def _side_by_side(parts: Iterable[Tensor]) -> Tensor:
-    first, *others = parts
-    return torch.cat([first, *others], -1) if others else first
-
-
-def _sent(
-    network: Network,
-    blocks: Blocks,
-    x: Tensor,
-    layers: tuple[str, ...],
-    still: bool,
-    state: Tensor,
-) -> dict[str, Tensor]:
-    """Return what `layers` get of a state, or a displacement: for each an array of its own."""
-    columns, sent = network.columns, dict[str, Tensor]()
-    if not still and not is_dense(network):
-        every = len(layers) == len(network.layers)
-        found = dynamics.recurrent_drive(network, blocks, x, state, None if every else layers)
-        own = found.clone() if len(columns) == 1 else found  # that of several was put together
-        return {name: own[:, columns[name]] for name in layers}
-    for coupling in () if still else network.recurrent:
-        link = network.links[coupling.name]
-        weight = blocks[link.block]
-        ways = ((link.source, link.target, weight), (link.target, link.source, weight.T))
-        for start, end, matrix in ways[:1] if link.tied else ways:
-            if end in layers:
-                arrived = product(state[:, columns[start]], matrix)
-                sent[end] = sent[end].add_(arrived) if end in sent else arrived
-    for name in layers:
-        if name not in sent:
-            sent[name] = torch.zeros_like(state[:, columns[name]])
-    return {name: sent[name] for name in network.columns if name in sent}
-
-
-def is_dense(network: Network, clamped: bool = False) -> bool:
-    """Tell whether all that a state sends, or what is clamped, are products with matrices."""
-    names = (coupling.name for coupling in network.couplings if coupling.clamped == clamped)
-    links = (network.links.get(name) for name in names)
-    return not network.squares and all(link is not None and link.whole for link in links)
-
-
-def clamped_drive(network: Network, blocks: Blocks, x: Tensor) -> Tensor:
-    """Do what `dynamics.clamped_drive` does, with fewer passes."""
-    if not is_dense(network, clamped=True):
-        whole: Tensor = dynamics.clamped_drive(network, blocks, x)
-        return whole
-    sent = dict[str, Tensor]()
-    links = [network.links[coupling.name] for coupling in network.couplings if coupling.clamped]
-    for link in sorted(links, key=lambda link: link.source == ONE):  # a bias is added in place
-        block, before = blocks[link.block], sent.get(link.target)
-        if link.source == INPUT:
-            arrived = product(x, block)
-            sent[link.target] = arrived if before is None else before.add_(arrived)
-        else:
-            sent[link.target] = block.repeat(len(x), 1) if before is None else before.add_(block)
-    for layer in network.layers:
-        if layer.name not in sent:
-            sent[layer.name] = x.new_zeros(len(x), layer.size)
-    return _side_by_side(sent[name] for name in network.columns)
-
-
 def _subtract_nudge(
     network: Network, blocks: Blocks, beta: Tensor, y: Tensor | None, there: Tensor, into: Tensor
 ) -> None:
@@ -145,8 +84,8 @@ def _subtract_nudge(
         into.addcmul_(beta, slope, value=-1.0)
         return
     weight = blocks[link.block]
-    error = torch.addmm(blocks[reading.bias], by_sample(there), weight).softmax(-1)
-    into.addmm_((error - y).mul_(beta), weight.T, alpha=-1.0)
+    error = softmax_of(logits_of(by_sample(there), weight, blocks[reading.bias])).sub_(y)
+    into.addmm_(error.mul_(beta), weight.T, alpha=-1.0)
 
 
 def _prepare(rule: Activation, drive: Tensor) -> tuple[Tensor, Tensor]:
@@ -243,7 +182,7 @@ class Phase:
         return (
             None
             if self.heard is None
-            else _side_by_side(self.heard[k] for k in self.network.columns)
+            else side_by_side(self.heard[k] for k in self.network.columns)
         )
 
     def solved(self, solver: str) -> "Phase":
@@ -268,8 +207,8 @@ class Phase:
         """
         network = self.network
         if drive is None:
-            sent = _sent(network, self.blocks, self.x, tuple(network.columns), False, origin)
-            drive = _side_by_side(sent.values()) + self.drive
+            sent = sent_by(network, self.blocks, self.x, tuple(network.columns), False, origin)
+            drive = side_by_side(sent.values()) + self.drive
         if _is_uniform(network):
             held, bend = _prepare(network.layers[0].rule, drive)
         else:

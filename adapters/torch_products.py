@@ -22,6 +22,8 @@ LARGE = 2**20
 GRAIN = 32
 """Rows from which on it is. For each number of rows oneDNN compiles a kernel, which it keeps: half
 a megabyte, and as long as several products. So there should be few numbers, as multiples of it."""
+FEW = 16
+"""Columns below which MKL takes two to four times as long as for the same product turned over."""
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
@@ -33,10 +35,29 @@ def product(left: Tensor, right: Tensor) -> Tensor:
 def add_product(into: Tensor, left: Tensor, right: Tensor, factor: float) -> None:
     """Add `factor left right` to an array in place."""
     linear = _linear_for(left, right)
-    if linear is None:
-        into.addmm_(left, right, alpha=factor)
-    else:
+    if linear is not None:
         into.add_(linear(left, right), alpha=factor)
+    elif _is_slim(right):
+        into.add_((right.T @ left.T).T, alpha=factor)
+    else:
+        into.addmm_(left, right, alpha=factor)
+
+
+def logits_of(read: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Return `read weight + bias`, for each row the logits of a softmax."""
+    if _is_slim(weight):
+        return torch.addmm(bias[:, None], weight.T, read.T).T
+    return torch.addmm(bias, read, weight)
+
+
+def softmax_of(logits: Tensor) -> Tensor:
+    """Return the softmax of each row, an array of its own that lies as the logits do."""
+    return logits.T.softmax(0).T if logits.T.is_contiguous() else logits.softmax(-1)
+
+
+def _is_slim(right: Tensor) -> bool:
+    """Tell whether the right side of a product is better turned over."""
+    return right.device.type == "cpu" and 1 < right.shape[1] < FEW
 
 
 def is_fast(like: Tensor) -> bool:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from adapters.torch_arrays import torch
-from adapters.torch_phase import Phase, is_dense
+from adapters.torch_drives import is_dense
+from adapters.torch_phase import Phase
 from adapters.torch_products import GRAIN, LARGE, is_fast
 from engine.equilibrium import Relaxation
 from engine.errors import EngineError, check_count
@@ -91,7 +92,7 @@ def _settle_gathered(phase: Phase, solver: Solver, state: Tensor, relaxation: Re
     The others leave as soon as that makes the batch smaller by a grain; until then they are carried
     along, and what becomes of them is not looked at.
     """
-    last, left, grain = relaxation.max_steps, len(state), _grain(phase, state)
+    last, left = relaxation.max_steps, len(state)
     steps = torch.full((left,), last, device=state.device)
     ended: tuple[Tensor, ...] = ()
     places, counted = steps, None  # places are set when the first samples settle
@@ -116,8 +117,10 @@ def _settle_gathered(phase: Phase, solver: Solver, state: Tensor, relaxation: Re
             if count == 0:
                 return _ended(ended, steps)
             left, counted = count, moving
+            grain = _grain(phase, state)
             size = -(-count // grain) * grain
-            if size < len(state):
+            # To leave takes as long as to go along for a step, if that is a fast one.
+            if size < len(state) and (grain == 1 or step + 1 < last):
                 rows = moving.sort(descending=True, stable=True).indices[:size]
                 phase = phase.select(rows)
                 solver.select(rows)
