@@ -79,6 +79,14 @@ class TorchBackend(Backend):
         """The parameter blocks on the device."""
         return self._blocks
 
+    def blocks_as(self, like: Array) -> Mapping[str, Array]:
+        """The blocks in numpy's arrays or its own; on a CPU they are the same memory."""
+        if self.device.type != "cpu" or not isinstance(like, np.ndarray):
+            return super().blocks_as(like)
+        theta = self.host(self._theta)
+        theta.flags.writeable = False
+        return Params(self.network, theta)
+
     def own(self, array: npt.NDArray[Any]) -> Tensor:
         """Copy a numpy array to the device."""
         if isinstance(array, torch.Tensor):

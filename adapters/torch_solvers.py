@@ -95,7 +95,7 @@ def _settle_gathered(phase: Phase, solver: Solver, state: Tensor, relaxation: Re
     last, left = relaxation.max_steps, len(state)
     steps = torch.full((left,), last, device=state.device)
     ended: tuple[Tensor, ...] = ()
-    places, counted = steps, None  # places are set when the first samples settle
+    places, counted, grain = steps, None, 0  # set when the first samples settle
     for step in range(1, last + 1):
         image = phase.image(state, step == 1 and phase.origin is not None)
         reach = (image - state).abs_().amax(-1)
@@ -110,14 +110,13 @@ def _settle_gathered(phase: Phase, solver: Solver, state: Tensor, relaxation: Re
         if count < left:
             if not ended:
                 ended = tuple(map(torch.empty_like, _held(phase, state, reach)))
-                places = torch.arange(left, device=state.device)
+                places, grain = torch.arange(left, device=state.device), _grain(phase, state)
             done = ~moving if counted is None else counted & ~moving
             there = _store(_held(phase, state, reach), done, places, ended)
             steps.index_fill_(0, there, step)
             if count == 0:
                 return _ended(ended, steps)
             left, counted = count, moving
-            grain = _grain(phase, state)
             size = -(-count // grain) * grain
             # To leave takes as long as to go along for a step, if that is a fast one.
             if size < len(state) and (grain == 1 or step + 1 < last):
