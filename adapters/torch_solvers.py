@@ -102,11 +102,10 @@ def _settle_gathered(phase: Phase, solver: Solver, state: Tensor, relaxation: Re
         moving = reach > relaxation.tolerance  # false for NaN, which stops the sample
         if counted is not None:
             moving &= counted
-        count = int(torch.count_nonzero(moving))
         if step == last:
-            onwards = solver.advance(state, image, reach)
-            state = onwards if count == len(state) else onwards.where(moving[:, None], state)
+            state = torch.where(moving[:, None], solver.advance(state, image, reach), state)
             break
+        count = int(torch.count_nonzero(moving))
         if count < left:
             if not ended:
                 ended = tuple(map(torch.empty_like, _held(phase, state, reach)))
