@@ -4,7 +4,7 @@ It computes by the formulas of `engine.model.dynamics` and keeps no autograd gra
 states and gradients stay on the device.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from math import isfinite
@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from adapters.torch_arrays import Device, check_precision, pick_device, to_tensor, torch, unpack
+from adapters.torch_drives import clamped_drive, first_state
 from adapters.torch_faults import Faults
-from adapters.torch_phase import CompiledImage, Phase, image_of
+from adapters.torch_phase import CompiledImage, Image, Phase, image_of
 from adapters.torch_rule import add_delta_rule, add_slope
 from adapters.torch_solvers import Pace, settle
 from adapters.torch_threads import fitting_torch_threads
@@ -24,7 +25,6 @@ from engine.backend import Backend, Learnt
 from engine.border import checked
 from engine.compiled.moments import add_finite
 from engine.equilibrium import Clamped, Equilibrium, Plan, Relaxation
-from engine.model import dynamics
 from engine.model.network import Network
 from engine.model.params import Params
 
@@ -56,7 +56,7 @@ class TorchBackend(Backend):
         self.pace = Pace.of(self.device)
         if check_every is not None:
             self.pace = replace(self.pace, check_every=check_every)
-        self._compute: Callable[..., Tensor] = image_of
+        self._compute: Image = image_of
         if compiled:  # which wants shapes that stay
             self.pace = replace(self.pace, gathers=False)
             self._compute = CompiledImage(self.device)
@@ -78,6 +78,14 @@ class TorchBackend(Backend):
     def blocks(self) -> Mapping[str, Tensor]:
         """The parameter blocks on the device."""
         return self._blocks
+
+    def blocks_as(self, like: Array) -> Mapping[str, Array]:
+        """The blocks in numpy's arrays or its own; on a CPU they are the same memory."""
+        if self.device.type != "cpu" or not isinstance(like, np.ndarray):
+            return super().blocks_as(like)
+        theta = self.host(self._theta)
+        theta.flags.writeable = False
+        return Params(self.network, theta)
 
     def own(self, array: npt.NDArray[Any]) -> Tensor:
         """Copy a numpy array to the device."""
@@ -119,8 +127,7 @@ class TorchBackend(Backend):
 
     @torch.inference_mode()
     def _drive(self, x: Tensor) -> Tensor:
-        drive: Tensor = dynamics.clamped_drive(self.network, self._blocks, x)
-        return drive
+        return clamped_drive(self.network, self._blocks, x)
 
     def _relax_one(
         self, clamped: Clamped, beta: float, relaxation: Relaxation, start: Tensor | None
@@ -132,7 +139,8 @@ class TorchBackend(Backend):
     def _relax(self, clamped: Clamped, plan: Plan, start: Tensor | None) -> Sequence[Equilibrium]:
         """Relax the betas of a stage as one batch: half the calls, of twice the rows."""
         held = (self.network, self._blocks, clamped.x, clamped.y, clamped.drive)
-        batch = Phase(*held, compute=self._compute)
+        heard: dict[str, Tensor] | None = {} if _hands_on(plan) else None
+        batch = Phase(*held, compute=self._compute, heard=heard)
         with self.fitting_threads(len(clamped.drive)):
             return self._relax_batch(batch, plan, clamped.drive, start)
 
@@ -191,15 +199,17 @@ class TorchBackend(Backend):
         """Go through the stages of a plan."""
         begin: Any = start
         if start is None:
-            begin = dynamics.begin(self.network, drive, plan[0][1].solver)
+            begin = first_state(self.network, drive, plan[0][1].solver)
         found: list[Equilibrium] = []
+        known: Tensor | None = None
         for betas, relaxation in plan:
             begin = found[0].state if found else begin
-            phase = (batch.displaced(begin) if relaxation.displaced else batch).nudged(betas)
+            phase = (batch.displaced(begin, known) if relaxation.displaced else batch).nudged(betas)
             first = begin if len(betas) == 1 else begin.repeat(len(betas), 1)
             if phase.origin is not None:
                 first = torch.zeros_like(first)
-            state, steps, residual = settle(phase, first, relaxation, self.pace)
+            state, steps, residual, heard = settle(phase, first, relaxation, self.pace)
+            known = known if found else heard
             moved = None
             if phase.origin is not None:
                 moved, state = state, phase.origin + state
@@ -274,6 +284,16 @@ class TorchBackend(Backend):
 
     def _read(self) -> dict[str, Tensor]:
         return {"the parameters": self._theta}
+
+
+def _hands_on(plan: Plan) -> bool:
+    """Whether the last drive of the free phase is that of displacements.
+
+    Its image is the free state, unless that is a mixture, or only a part of the way there.
+    """
+    (betas, first), *others = plan
+    plain = first.solver != "anderson" and first.damping == 1.0 and not first.displaced
+    return plain and betas == (0.0,) and any(how.displaced for _, how in others)
 
 
 def _equilibria(

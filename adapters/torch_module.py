@@ -103,7 +103,7 @@ class Phases:
             drive = dynamics.clamped_drive(self.network, blocks, x)
             start = dynamics.begin(self.network, drive, way.solver) if start is None else start
             phase = Phase(self.network, blocks, x, force, drive).nudged((beta,))
-            state, steps, residual = settle(phase, start, way)
+            state, steps, residual, _ = settle(phase, start, way)
         if not bool(state.isfinite().all()):
             raise DivergenceError(
                 f"a state stopped being finite (beta {beta}): lower the learning rate or cap the "

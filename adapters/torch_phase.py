@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from adapters.torch_arrays import Blocks, make_fx, torch
+from adapters.torch_drives import sent_by, side_by_side
+from adapters.torch_products import logits_of, plain_products, softmax_of
 from engine.arrays import by_sample
 from engine.errors import EngineError, reason
 from engine.model import dynamics
@@ -15,12 +17,14 @@ from engine.model.network import Network
 Tensor = torch.Tensor
 ROWS = ("x", "y", "drive", "beta", "origin", "bend")
 """What a phase holds for each sample."""
+Image: TypeAlias = Callable[..., tuple[Tensor, dict[str, Tensor]]]
 TANH, RELU = ACTIVATIONS["tanh"], ACTIVATIONS["relu"]
 
 
 def image_of(
     network: Network,
     layers: tuple[str, ...],
+    still: bool,
     blocks: Blocks,
     x: Tensor,
     y: Tensor | None,
@@ -28,60 +32,43 @@ def image_of(
     beta: Tensor | None,
     origin: Tensor | None,
     bend: Tensor | None,
-    sent: Tensor | None,
     state: Tensor,
-) -> Tensor:
+) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the state with `layers` replaced by their image, `(samples, units)`.
 
-    What the arguments are, `Phase` says; `sent` is the drive of the state where that is known, an
-    array that is written over. It is `dynamics.step`, or `displaced_step`, with fewer
-    passes: the nudge goes to the layer that is read alone, and layers of one activation are
-    computed in one go.
+    Beside it stand the drives of the layers; of displacements, none. What the arguments are,
+    `Phase` says; `still` says that the state is zero and sends nothing. It
+    is `dynamics.step`, or `displaced_step`, with fewer passes: nothing is sent to other layers, the
+    nudge goes to the one that is read alone, and layers of one activation are computed in one go.
     """
-    every = len(layers) == len(network.layers)
-    some = None if every else layers
-    extra = (
-        _sent(network, blocks, x, some, drive, origin is not None, state) if sent is None else sent
-    )
     read = network.readout.layer
+    at_once = len(layers) == len(network.layers) and _is_uniform(network)
+    sent = sent_by(network, blocks, x, layers, still, state)
+    if origin is None:
+        for name, part in sent.items():
+            part.add_(drive[:, network.columns[name]])  # `addmm` would hide opposite infinities
     if beta is not None and read in layers:
-        there = network.of(read, state if origin is None else origin + state)
-        into = extra if len(network.layers) == 1 else extra[:, network.columns[read]]
-        _subtract_nudge(network, blocks, beta, y, there, into)
-    if every and len({layer.activation for layer in network.layers}) == 1:
-        rule = network.layers[0].rule
+        there = state if origin is None else origin if still else origin + state
+        _subtract_nudge(network, blocks, beta, y, network.of(read, there), sent[read])
+    if at_once:
+        extra, rule = side_by_side(sent.values()), network.layers[0].rule
         image: Tensor = rule.sigma(extra) if bend is None else _differ(rule, drive, bend, extra)
-        return image
+        return image, sent if origin is None else {}
     parts = []
     for layer in network.layers:
         columns = network.columns[layer.name]
         if layer.name not in layers:
             parts.append(state[:, columns])
         elif bend is None:
-            parts.append(layer.rule.sigma(extra[:, columns]))
+            parts.append(layer.rule.sigma(sent[layer.name]))
         else:
             held = drive[:, columns], bend[:, columns]
-            parts.append(_differ(layer.rule, *held, extra[:, columns]))
-    return torch.cat(parts, -1)
+            parts.append(_differ(layer.rule, *held, sent[layer.name]))
+    return torch.cat(parts, -1), sent if origin is None else {}
 
 
-def _sent(
-    network: Network,
-    blocks: Blocks,
-    x: Tensor,
-    layers: tuple[str, ...] | None,
-    drive: Tensor,
-    displaced: bool,
-    state: Tensor,
-) -> Tensor:
-    """Return the drive of a state, or that of a displacement alone: an array of its own."""
-    (first, *others) = network.recurrent or (None,)
-    link = None if first is None or others else network.links.get(first.name)
-    if link is not None and link.tied and len(network.layers) == 1 and not network.squares:
-        sent = state @ blocks[link.block]
-        return sent if displaced else sent.add_(drive)  # `addmm` would hide opposite infinities
-    extra: Tensor = dynamics.recurrent_drive(network, blocks, x, state, layers)
-    return extra.contiguous() if displaced else drive + extra
+def _is_uniform(network: Network) -> bool:
+    return len({layer.activation for layer in network.layers}) == 1
 
 
 def _subtract_nudge(
@@ -97,8 +84,8 @@ def _subtract_nudge(
         into.addcmul_(beta, slope, value=-1.0)
         return
     weight = blocks[link.block]
-    error = torch.addmm(blocks[reading.bias], by_sample(there), weight).softmax(-1)
-    into.addmm_((error - y).mul_(beta), weight.T, alpha=-1.0)
+    error = softmax_of(logits_of(by_sample(there), weight, blocks[reading.bias])).sub_(y)
+    into.addmm_(error.mul_(beta), weight.T, alpha=-1.0)
 
 
 def _prepare(rule: Activation, drive: Tensor) -> tuple[Tensor, Tensor]:
@@ -133,20 +120,26 @@ class CompiledImage:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._made: dict[tuple[Any, ...], Callable[..., Tensor]] = {}
+        self._made: dict[tuple[Any, ...], Image] = {}
         try:
             torch.compile(torch.neg)(torch.zeros(1, device=device))
         except Exception as error:  # whatever a compiler has to complain of
             raise EngineError(f"torch.compile does not work here: {reason(error)}.") from None
 
     def __call__(
-        self, network: Network, layers: tuple[str, ...], blocks: Blocks, *arrays: Tensor | None
-    ) -> Tensor:
+        self,
+        network: Network,
+        layers: tuple[str, ...],
+        still: bool,
+        blocks: Blocks,
+        *arrays: Tensor | None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return what `image_of` does."""
         shapes = (None if part is None else (part.shape, part.dtype) for part in arrays)
-        key = (layers, *shapes)
+        key = (layers, still, *shapes)
         if key not in self._made:
-            recorded = make_fx(partial(image_of, network, layers))(blocks, *arrays)
+            with plain_products():
+                recorded = make_fx(partial(image_of, network, layers, still))(blocks, *arrays)
             self._made[key] = torch.compile(recorded, dynamic=False)
         return self._made[key](blocks, *arrays)
 
@@ -169,15 +162,28 @@ class Phase:
     """What else displacements need of the drive of their origin."""
     turns: tuple[tuple[str, ...], ...] = ()
     """The layers in the groups in which they are updated; all at once if there are none."""
-    compute: Callable[..., Tensor] = image_of
+    compute: Image = image_of
+    heard: dict[str, Tensor] | None = None
+    """Room for the drive of each layer in the last step, if somebody wants it."""
 
     def image(self, state: Tensor, still: bool) -> Tensor:
         """`T(s)`, `(samples, units)`, turn by turn; `still` says that nothing is displaced yet."""
         arrays = (self.x, self.y, self.drive, self.beta, self.origin, self.bend)
         for turn, layers in enumerate(self.turns or (tuple(self.network.columns),)):
-            sent = torch.zeros_like(state) if still and turn == 0 else None  # by zeros
-            state = self.compute(self.network, layers, self.blocks, *arrays, sent, state)
+            first = still and turn == 0
+            state, drives = self.compute(self.network, layers, first, self.blocks, *arrays, state)
+            if self.heard is not None:
+                self.heard.update(drives)
         return state
+
+    @property
+    def drive_heard(self) -> Tensor | None:
+        """The drive of every layer in the last step, `(samples, units)`, if it is kept."""
+        return (
+            None
+            if self.heard is None
+            else side_by_side(self.heard[k] for k in self.network.columns)
+        )
 
     def solved(self, solver: str) -> "Phase":
         """Return the same with the turns of a solver."""
@@ -194,11 +200,16 @@ class Phase:
             return replace(self, beta=beta)
         return replace(self._each(lambda array: array.repeat(times, 1)), beta=beta)
 
-    def displaced(self, origin: Tensor) -> "Phase":
-        """Return the map of displacements from `origin (samples, units)`."""
+    def displaced(self, origin: Tensor, drive: Tensor | None = None) -> "Phase":
+        """Return the map of displacements from `origin (samples, units)`, with its drive if known.
+
+        That is any drive whose image is the origin.
+        """
         network = self.network
-        drive = self.drive + dynamics.recurrent_drive(network, self.blocks, self.x, origin)
-        if len({layer.activation for layer in network.layers}) == 1:
+        if drive is None:
+            sent = sent_by(network, self.blocks, self.x, tuple(network.columns), False, origin)
+            drive = side_by_side(sent.values()) + self.drive
+        if _is_uniform(network):
             held, bend = _prepare(network.layers[0].rule, drive)
         else:
             parts = [
@@ -206,7 +217,7 @@ class Phase:
                 for layer in network.layers
             ]
             held, bend = (torch.cat(each, -1) for each in zip(*parts, strict=True))
-        return replace(self, drive=held, origin=origin, bend=bend)
+        return replace(self, drive=held, origin=origin, bend=bend, heard=None)
 
     def select(self, rows: Tensor) -> "Phase":
         """Return the map of some of the samples."""

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 from adapters.torch_arrays import Blocks, torch
+from adapters.torch_products import add_product, logits_of, product, softmax_of
 from engine.arrays import Array, by_sample
 from engine.couplings.coupling import Coupling
 from engine.couplings.link import INPUT
@@ -23,10 +24,13 @@ def add_delta_rule(
 ) -> Tensor:
     """Add what one softmax of all units learns; return the costs, of the same logits."""
     assert reading.link is not None
-    logits = torch.addmm(blocks[reading.bias], read, blocks[reading.link.block])
-    error = logits.softmax(-1).sub_(y)
-    into[0].addmm_(read.T, error, alpha=cost)
+    logits = logits_of(read, blocks[reading.link.block], blocks[reading.bias])
+    error = softmax_of(logits).sub_(y)
+    add_product(into[0], read.T, error, cost)
     into[1].add_(error.sum(0), alpha=cost)
+    if logits.T.is_contiguous():
+        turned: Tensor = logits.T.logsumexp(0) - (y.T * logits.T).sum(0)
+        return turned
     costs: Tensor = logits.logsumexp(-1) - (y * logits).sum(-1)
     return costs
 
@@ -51,7 +55,7 @@ def add_slope(
         total.add_(_slope(network, blocks, coupling, x, *states), alpha=factor)
         return
     gap = state - opposite if gap is None else gap
-    total.addmm_(x.T, by_sample(network.of(link.target, gap)), alpha=factor)
+    add_product(total, x.T, by_sample(network.of(link.target, gap)), factor)
 
 
 def _slope(
@@ -81,10 +85,11 @@ def _slope(
     gaps = network.ends(coupling, state - opposite if gap is None else gap)
     if coupling.clamped and squares is None:
         return at(*gaps)
+    if link is not None and link.tied:
+        found = product(by_sample(gaps[0]).T, by_sample(ends[0] + others[0]))
+        turned = found.T.contiguous()  # to add it as it lies takes longer
+        return turned.add_(found).mul_(0.25)  # symmetric to the last bit
     middles = [(end + other) / 2 for end, other in zip(ends, others, strict=True)]
     if squares is not None:
         return squares.compare(x, tuple(gaps), tuple(middles))
-    if link is not None and link.tied:
-        product = by_sample(gaps[0]).T @ by_sample(middles[0])
-        return (product + product.T) / 2  # symmetric to the last bit
     return at(gaps[0], middles[1]) + at(middles[0], gaps[1])

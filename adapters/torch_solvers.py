@@ -5,15 +5,18 @@ A sample that has settled keeps its state. What the loop holds is the state of t
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from adapters.torch_arrays import torch
+from adapters.torch_drives import is_dense
 from adapters.torch_phase import Phase
+from adapters.torch_products import GRAIN, LARGE, is_fast
 from engine.equilibrium import Relaxation
 from engine.errors import EngineError, check_count
 from engine.model.network import Network
 
 Tensor = torch.Tensor
+Ended: TypeAlias = tuple[Tensor, Tensor, Tensor, Tensor | None]
 
 RIDGE = 100.0
 """Ridge of the Anderson weights, in units of the rounding of the precision."""
@@ -50,12 +53,11 @@ class Solver(Protocol):
         """Return the next state, given `image = T(state)`."""
 
 
-def settle(
-    phase: Phase, state: Tensor, relaxation: Relaxation, pace: Pace | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
+def settle(phase: Phase, state: Tensor, relaxation: Relaxation, pace: Pace | None = None) -> Ended:
     """Relax every sample until it settles or runs out of steps.
 
-    Returns the state `(samples, units)`, the evaluations of `T` and the residual, `(samples,)`.
+    Returns the state `(samples, units)`, the evaluations of `T` and the residual, `(samples,)`, and
+    the drive of the last of them `(samples, units)`, if the phase keeps it.
     """
     pace, phase = pace or Pace.of(state.device), phase.solved(relaxation.solver)
     solver = make_solver(phase.network, relaxation, state)
@@ -66,7 +68,7 @@ def settle(
 
 def _settle_masked(
     phase: Phase, solver: Solver, state: Tensor, relaxation: Relaxation, check_every: int
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> Ended:
     """Go on with all samples, and let those that have settled keep what they have."""
     begun = state
     steps = torch.zeros(len(state), dtype=torch.int64, device=state.device)
@@ -79,45 +81,87 @@ def _settle_masked(
         if step % check_every == 0 and step < relaxation.max_steps and not moving.any():
             break
         state = torch.where(moving[:, None], solver.advance(state, image, reach), state)
-    # The first state is the caller's, which is not to be written into.
-    return (state.clone() if state is begun else state), steps, residual
+    # The first state is the caller's, which is not to be written into. A state that stays is driven
+    # as it was when it settled.
+    return (state.clone() if state is begun else state), steps, residual, phase.drive_heard
 
 
-def _settle_gathered(
-    phase: Phase, solver: Solver, state: Tensor, relaxation: Relaxation
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Go on with the samples that move alone: all of them have taken as many steps."""
-    ended, residual, places = torch.empty_like(state), torch.empty_like(state[:, 0]), None
-    steps = torch.full((len(state),), relaxation.max_steps, device=state.device)
-    for step in range(1, relaxation.max_steps + 1):
+def _settle_gathered(phase: Phase, solver: Solver, state: Tensor, relaxation: Relaxation) -> Ended:
+    """Go on with the samples that move: all of them have taken as many steps.
+
+    The others leave as soon as that makes the batch smaller by a grain; until then they are carried
+    along, and what becomes of them is not looked at.
+    """
+    last, left = relaxation.max_steps, len(state)
+    steps = torch.full((left,), last, device=state.device)
+    ended: tuple[Tensor, ...] = ()
+    places, counted, grain = steps, None, 0  # set when the first samples settle
+    for step in range(1, last + 1):
         image = phase.image(state, step == 1 and phase.origin is not None)
         reach = (image - state).abs_().amax(-1)
         moving = reach > relaxation.tolerance  # false for NaN, which stops the sample
-        if step == relaxation.max_steps:
+        if counted is not None:
+            moving &= counted
+        if step == last:
             state = torch.where(moving[:, None], solver.advance(state, image, reach), state)
             break
-        rows = moving.nonzero()[:, 0]
-        if len(rows) < len(state):
-            if places is None:
-                places = torch.arange(len(state), device=state.device)
-            done = (~moving).nonzero()[:, 0]
-            there = places.index_select(0, done)
-            ended.index_copy_(0, there, state.index_select(0, done))
-            residual.index_copy_(0, there, reach.index_select(0, done))
+        count = int(torch.count_nonzero(moving))
+        if count < left:
+            if not ended:
+                ended = tuple(map(torch.empty_like, _held(phase, state, reach)))
+                places, grain = torch.arange(left, device=state.device), _grain(phase, state)
+            done = ~moving if counted is None else counted & ~moving
+            there = _store(_held(phase, state, reach), done, places, ended)
             steps.index_fill_(0, there, step)
-            if not len(rows):
-                return ended, steps, residual
-            phase = phase.select(rows)
-            solver.select(rows)
-            state, image, reach, places = (
-                kept.index_select(0, rows) for kept in (state, image, reach, places)
-            )
+            if count == 0:
+                return _ended(ended, steps)
+            left, counted = count, moving
+            size = -(-count // grain) * grain
+            # To leave takes as long as to go along for a step, if that is a fast one.
+            if size < len(state) and (grain == 1 or step + 1 < last):
+                rows = moving.sort(descending=True, stable=True).indices[:size]
+                phase = phase.select(rows)
+                solver.select(rows)
+                state, image, reach, places, counted = (
+                    kept.index_select(0, rows) for kept in (state, image, reach, places, counted)
+                )
         state = solver.advance(state, image, reach)
-    if places is None:  # none has left
-        return state, steps, reach
-    ended.index_copy_(0, places, state)
-    residual.index_copy_(0, places, reach)
-    return ended, steps, residual
+    held = _held(phase, state, reach)
+    if counted is None:  # none has left
+        return _ended(held, steps)
+    _store(held, counted, places, ended)
+    return _ended(ended, steps)
+
+
+def _grain(phase: Phase, state: Tensor) -> int:
+    """Return the rows in a bunch: few numbers of rows, where a kernel is made for each of them."""
+    network = phase.network
+    if not (is_dense(network) and is_fast(state)):
+        return 1
+    largest = max((network.links[coupling.name].macs for coupling in network.recurrent), default=0)
+    return GRAIN * max(1, len(state) // (8 * GRAIN)) if GRAIN * largest >= LARGE else 1
+
+
+def _held(phase: Phase, state: Tensor, residual: Tensor) -> tuple[Tensor, ...]:
+    """Put together what is known of every sample that is held."""
+    drive = phase.drive_heard
+    return (state, residual) if drive is None else (state, residual, drive)
+
+
+def _ended(held: tuple[Tensor, ...], steps: Tensor) -> Ended:
+    state, residual, *drives = held
+    return state, steps, residual, drives[0] if drives else None
+
+
+def _store(
+    held: tuple[Tensor, ...], mask: Tensor, places: Tensor, ended: tuple[Tensor, ...]
+) -> Tensor:
+    """Copy the samples of the mask to their places, and return those."""
+    rows = mask.nonzero()[:, 0]
+    there = places.index_select(0, rows)
+    for into, part in zip(ended, held, strict=True):
+        into.index_copy_(0, there, part.index_select(0, rows))
+    return there
 
 
 class FixedPoint:

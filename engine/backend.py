@@ -88,6 +88,10 @@ class Backend(ABC):
         """The parameter blocks in its own arrays; read only."""
         return self.params
 
+    def blocks_as(self, like: Array) -> Mapping[str, Array]:
+        """The blocks in numpy's arrays or its own, as `like` is; read only, until they change."""
+        return self.params if isinstance(like, np.ndarray) else self.blocks
+
     def own(self, array: npt.NDArray[Any]) -> Array:
         """Return a numpy array as one of its own; floats take its precision, integers stay."""
         return array

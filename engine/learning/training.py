@@ -205,7 +205,7 @@ def _decay_and_cap(
     network, cap = backend.network, training.spectral_cap
     decaying = training.decay.keys() - set(training.frozen)
     capped = [] if cap is None else [coupling.name for coupling in network.recurrent]
-    held = backend.params if isinstance(update, np.ndarray) else backend.blocks
+    held = backend.blocks_as(update)
     change = unpack(network, update, {*decaying, *capped})
     for name in decaying:
         change[name] -= rate * _decay_of(backend, training, run, name) * held[name]
@@ -232,7 +232,7 @@ def keep_least(backend: Backend, update: Array) -> None:
     That is the projection on the conductances that a device can have, as a part of the update.
     """
     network = backend.network
-    held = backend.params if isinstance(update, np.ndarray) else backend.blocks
+    held = backend.blocks_as(update)
     xp = namespace(update)
     for name, change in unpack(network, update, network.squares).items():
         now, least = held[name], network.squares[name].g_min

@@ -117,3 +117,16 @@ def test_a_batch_that_may_not_be_written_into_is_read_all_the_same() -> None:
     estimate_anew(backend, x, y, one_sided(1e-3), gradients[0], *WAYS)
     estimate(backend, backend.clamp(x, y), one_sided(1e-3), gradients[1], *WAYS)
     np.testing.assert_allclose(gradients[0], gradients[1], rtol=0, atol=2e-6)
+
+
+def test_blocks_are_read_where_they_lie() -> None:
+    network = NETWORKS["looped"]
+    params, *_ = _given(network)
+    backend = TorchBackend(network, params, "cpu")
+    update = np.ones(network.size, np.float32)
+    here, there = backend.blocks_as(update), backend.blocks_as(backend.own(update))
+    for name, block in backend.blocks.items():
+        np.testing.assert_array_equal(here[name], params[name])
+        assert np.shares_memory(here[name], block.numpy())
+        assert not here[name].flags.writeable
+        assert there[name] is block
