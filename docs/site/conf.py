@@ -1,13 +1,11 @@
 """The site of the documents, which `make docs` builds: pages, tutorials and the reference."""
 
-import sys
+import re
 from importlib.metadata import version as version_of
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
 from docutils.nodes import SkipNode
-from mathml import mathml
+from latex2mathml.converter import convert
 
 project = "Settle"
 author = "the Settle developers"
@@ -20,6 +18,7 @@ extensions = [
     "sphinx_copybutton",
 ]
 html_math_renderer = "mathml"
+PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
 root_doc = "index"
 exclude_patterns = ["site"]
 html_theme = "furo"
@@ -60,9 +59,11 @@ def _formulas_as_code(
 def _formula(writer: Any, node: Any) -> None:
     """Write a formula as MathML: a page of the site needs no script and no network."""
     block = node.tagname == "math_block"
-    text = mathml(node.astext(), block=block)
+    text = convert(node.astext(), display="block" if block else "inline")
+    # Most fonts have a prime that is raised already, and as an exponent it would be once more.
+    text = PRIMED.sub(r'<mrow>\1<mo lspace="0" rspace="0">&#x02032;</mo></mrow>', text)
     writer.body.append(
-        f'<div class="math" style="overflow-x: auto">{text}</div>' if block else text
+        f'<div class="math" style="overflow: auto hidden">{text}</div>' if block else text
     )
     raise SkipNode
 
