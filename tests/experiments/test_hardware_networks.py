@@ -194,7 +194,7 @@ def test_what_names_no_network_is_refused_by_the_parser(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--network", "{clouds}"], "clouds.npz is not a whole Settle checkpoint"),
+        (["--network", "{clouds}"], "clouds.npz is no Settle checkpoint"),
         (["--network", "64-8-9"], "64-8-9 has 64 inputs and 9 outputs, but task 'digits' has 64"),
         (["--network", "64-0-10"], "layer1"),
         (["--network", "{looped}"], "looped.npz has 4 inputs and 3 outputs, but task 'digits'"),

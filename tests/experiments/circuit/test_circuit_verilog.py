@@ -162,7 +162,7 @@ NETWORKS = {
 }
 REFUSED = {
     "absent.npz": "there is no file absent.npz",
-    "samples.npz": "samples.npz is not a whole Settle checkpoint",
+    "samples.npz": "samples.npz is no Settle checkpoint",
     "conv.npz": "coupling 'W_1' is read at 4 places through windows",
     "transformer.npz": "coupling 'Emb' (Embedding) has no model in hw_sim",
     "relu.npz": "activation 'relu' has no model in hw_sim",

@@ -153,10 +153,10 @@ def test_senseless_options_are_refused(given, tmp_path, monkeypatch, capsys):
 def test_a_folder_that_cannot_be_is_found_before_the_work(given_tracks, tmp_path, capsys):
     given_tracks(1, "Never", body="raise AssertionError")
     (tmp_path / "out").write_text("a file")
-    assert run() == 2
-    printed = capsys.readouterr().out
-    assert printed.startswith("Error: ")
-    assert printed.count("\n") == 1
+    with pytest.raises(SystemExit) as stopped:
+        run()
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.endswith("argument --out: out is no folder\n")
 
 
 def test_stopping_writes_nothing(given_tracks, tmp_path, capsys):

@@ -252,11 +252,11 @@ def test_bad_input_is_refused_in_one_sentence_and_leaves_nothing(
         "empty": np.zeros((12, 0, 3, 1)),
         "holed": np.full((12, 3, 3), np.nan),
         "sizes": several,
-        "tiny": np.zeros((12, 2, 2)),
+        "tiny": np.arange(48.0).reshape(12, 2, 2),
     }
     for name, x in arrays.items():
         np.savez(tmp_path / f"{name}.npz", x=x, y=y)
-    np.savez(tmp_path / "pair.npz", x=np.zeros((12, 3, 3)), y=0 * y)
+    np.savez(tmp_path / "pair.npz", x=np.arange(108.0).reshape(12, 3, 3), y=0 * y)
     (tmp_path / "points.csv").write_text("1,2\n")
     before = sorted(tmp_path.iterdir())
     assert main([*given, "--out", "out"]) == 2
