@@ -15,7 +15,9 @@ VISION = tuple(pattern.replace("/parity/", "/vision/") for pattern in PARITY)
 MEASUREMENTS = {
     "parity": Measurement("python -m experiments.parity --no-controls", PARITY, "parity"),
     "parity-images": Measurement(
-        "python -m experiments.parity --tasks mnist fashion_mnist --no-controls", PARITY, "parity"
+        "python -m experiments.parity --tasks mnist fashion_mnist --no-controls --circuits",
+        PARITY,
+        "parity",
     ),
     "parity-picture": Measurement(
         "python -m experiments.parity --tasks all --no-controls",
